@@ -1,0 +1,27 @@
+"""The one error that means "your input is wrong", so that every entry point can turn it into one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import importlib.util
+
+
+class BadInput(ValueError):
+    """Input that cannot be used; the message names the file or field, the value, and what would be right."""
+
+
+def choose(kind: str, value: str, allowed) -> str:
+    """Return `value` if it is one of `allowed`, else raise BadInput with the near misses and the full list."""
+    import difflib
+
+    names = [str(name) for name in allowed]
+    if value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise BadInput(f"unknown {kind} {value!r}{hint} (known: {', '.join(sorted(names))})")
+
+
+def require(module: str, extra: str) -> None:
+    """Raise BadInput naming the pip command if `module`, which extra `extra` installs, is absent."""
+    if importlib.util.find_spec(module) is None:
+        raise BadInput(f"this needs the package {module!r}, which is not installed: pip install 'bpo[{extra}]'")

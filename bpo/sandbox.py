@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class Observation:
-    """What the agent sees: the text, the admissible actions (None where any text is allowed), the task sentence, the step index."""
+    """What the agent sees: text, admissible actions (None where any text is allowed), the task sentence, the step index."""
 
     text: str
     actions: tuple[str, ...] | None

@@ -1,0 +1,196 @@
+"""Who gets credit: one pure function per rule, from the leaf returns of one task's trees to an advantage and a weight per edge.
+
+Every rule has the signature `rule(trees, running, **options) -> list[Credit]`. The scale belongs to the rule: the objective
+computes sum(weight * loss) / number of trees and normalises nothing by what was realised. `trees` are all trees of one task;
+`running` is the mean root value of earlier iterations (None before there is one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpo.tree import ROOT, Tree
+
+# Returns of a group that differ by less than this count as equal: the group sends no gradient, KL included.
+SPREAD = 1e-12
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Per node of one tree (entry 0 belongs to no edge and is 0).
+
+    advantage  float64 [n]  advantage of the edge into the node
+    weight     float64 [n]  factor of that edge in the loss
+    live       bool [n]     False where the group behind the advantage had no spread: such an edge sends no gradient at all,
+                            not even that of the KL term
+    """
+
+    advantage: np.ndarray
+    weight: np.ndarray
+    live: np.ndarray
+
+
+Rule = Callable[..., list[Credit]]
+
+
+def leave_one_out(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Advantage of each member of a group over the weighted mean of the *other* members.
+
+    values, weights: float [K] with weights summing to one; returns float [K]. A member that has all the weight has no others:
+    nan. Equal weights give the leave-one-out baseline of RLOO (arXiv 2402.14740). Unbiased where weights do not depend on
+    the members' actions, since the baseline of a member never sees its own return.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        others = (np.dot(weights, values) - weights * values) / (1.0 - weights)
+    return np.where(weights < 1.0, values - others, np.nan)
+
+
+def rloo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
+    """REINFORCE with the leave-one-out mean of the other rollouts as baseline (arXiv 2402.14740).
+
+    Needs trees that branch at the root only, into K >= 2 rollouts; every step of a rollout has its advantage and weight 1/K.
+    Unbiased.
+    """
+    return [_rollouts(tree, lambda g: leave_one_out(g, np.full(len(g), 1 / len(g)))) for tree in trees]
+
+
+def grpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
+    """Group-normalised advantage (R - mean) / std with the population std (arXiv 2402.03300; BPO's Eq. 2).
+
+    Same shape and weights as `rloo` (sum over steps, mean over rollouts: no division by the response length). Biased: the
+    own return is in mean and std.
+    """
+    return [_rollouts(tree, lambda g: (g - g.mean()) / g.std()) for tree in trees]
+
+
+def drgrpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
+    """GRPO without the division by the standard deviation (arXiv 2503.20783): R - mean.
+
+    Biased by the known factor (K-1)/K, which does not change the direction.
+    """
+    return [_rollouts(tree, lambda g: g - g.mean()) for tree in trees]
+
+
+def bpo(
+    trees: Sequence[Tree],
+    running: float | None = None,
+    *,
+    suffix: str = "broadcast",
+    prefix: str = "backbone",
+    lam: float = 0.95,
+) -> list[Credit]:
+    """The paper's estimator, read literally (arXiv 2607.14171, Eqs. 3-5); every edge has weight 1.
+
+    At a branch point child k gets A = G_k - mean of the other children's G, where G_k is the return of the path that child k
+    continues. `suffix` is what the steps after it on that path get, which the paper leaves open (OURS): "zero"; "broadcast",
+    A is added on all of them; "nearest", A holds until the next branch point of the path. `prefix="backbone"` adds
+    lam^(t-u) times the backbone's A to the backbone steps u < t (Eq. 4); "off" leaves them out. Biased in general.
+    """
+    return [_literal(tree, suffix, prefix, lam) for tree in trees]
+
+
+def bpo_split(trees: Sequence[Tree], running: float | None = None, *, root_baseline: str = "trees") -> list[Credit]:
+    """Mass splitting (OURS; importance splitting applied to policy gradients): advantage Q_e - b_e, weight m_e.
+
+    Q_e is the mass-weighted mean return of the leaves below the edge, b_e the weighted mean of Q over the other children of
+    the nearest branch point at or above it. Above the first branch point `root_baseline` is "trees" (mean root value of the
+    task's other trees), "running" (mean of earlier iterations) or "zero". Unbiased for grad J when branch points are
+    causal, children are i.i.d. draws with replacement and the weights never depend on the children's actions.
+    """
+    roots = np.array([tree.value[ROOT] for tree in trees])
+    credits = []
+    for i, tree in enumerate(trees):
+        if len(tree.kids[ROOT]) > 1:
+            base = 0.0  # never used: every edge has a branch point at or above it
+        elif root_baseline == "trees":
+            if len(trees) < 2:
+                raise ValueError("root_baseline='trees' needs at least two trees per task or the root as a branch point")
+            base = float(np.delete(roots, i).mean())
+        elif root_baseline == "running":
+            base = 0.0 if running is None else running
+        else:
+            base = 0.0
+        credits.append(_split(tree, base))
+    return credits
+
+
+RULES: dict[str, Rule] = {"rloo": rloo, "grpo": grpo, "drgrpo": drgrpo, "bpo": bpo, "bpo_split": bpo_split}
+
+
+def _rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Credit:
+    kids = tree.kids[ROOT]
+    if len(kids) < 2 or any(node != ROOT for node in tree.branch_points):
+        raise ValueError(f"{tree.task}: this rule needs two or more rollouts from the root and no other branch point")
+    returns = np.array([tree.returns[tree.own_leaf(kid)] for kid in kids])
+    spread = np.ptp(returns) > SPREAD
+    values = advantages(returns) if spread else np.zeros(len(kids))
+    advantage, live = np.zeros(len(tree)), np.zeros(len(tree), bool)
+    for kid, value in zip(kids, values, strict=True):
+        for node in _path(tree, kid):
+            advantage[node], live[node] = value, spread
+    return Credit(advantage, _edges_only(tree.mass), live)
+
+
+def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:
+    n = len(tree)
+    advantage, spread, flat = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
+
+    def credit(node: int, value: float, has_spread: bool) -> None:
+        advantage[node] += value
+        (spread if has_spread else flat)[node] = True
+
+    backbone = set(tree.backbone)
+    for point in tree.branch_points:
+        kids = tree.kids[point]
+        returns = np.array([tree.returns[tree.own_leaf(kid)] for kid in kids])
+        has_spread = bool(np.ptp(returns) > SPREAD)
+        local = leave_one_out(returns, np.full(len(kids), 1 / len(kids)))
+        for kid, value in zip(kids, local, strict=True):
+            credit(kid, value, has_spread)
+            if suffix == "zero":
+                continue
+            for node in _path(tree, kid)[1:]:
+                if suffix == "nearest" and len(tree.kids[tree.parent[node]]) > 1:
+                    break
+                credit(node, value, has_spread)
+        if prefix == "backbone" and point in backbone:
+            for node in tree.backbone[1 : tree.depth[point] + 1]:
+                credit(node, lam ** float(tree.depth[point] - tree.depth[node] + 1) * local[0], has_spread)
+    # An edge that no group credits belongs to the tree's loss (its KL) as long as the tree has a signal at all.
+    live = spread | (~spread & ~flat & spread.any())
+    return Credit(advantage, _edges_only(np.ones(n)), _edges_only(live))
+
+
+def _split(tree: Tree, base: float) -> Credit:
+    n = len(tree)
+    advantage, baseline, live = np.zeros(n), np.full(n, base), np.zeros(n, bool)
+    live[ROOT] = abs(tree.value[ROOT] - base) > SPREAD
+    for node in range(n):
+        kids = list(tree.kids[node])
+        if not kids:
+            continue
+        values, weights = tree.value[kids], tree.weight[kids]
+        # One child is no group: its baseline is the one of the level above. So is that of a child with all the weight.
+        gain = leave_one_out(values, weights) if len(kids) > 1 else np.array([np.nan])
+        grouped = ~np.isnan(gain)
+        baseline[kids] = np.where(grouped, values - gain, baseline[node])
+        live[kids] = np.where(grouped, np.ptp(values) > SPREAD, live[node])
+        advantage[kids] = np.where(live[kids], np.where(grouped, gain, values - baseline[node]), 0.0)
+    return Credit(advantage, _edges_only(tree.mass), _edges_only(live))
+
+
+def _path(tree: Tree, node: int) -> list[int]:
+    """`node` and what follows it along first children, to the leaf."""
+    path = [node]
+    while tree.kids[path[-1]]:
+        path.append(tree.kids[path[-1]][0])
+    return path
+
+
+def _edges_only(values: np.ndarray) -> np.ndarray:
+    values = values.copy()
+    values[ROOT] = 0
+    return values

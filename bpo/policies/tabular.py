@@ -1,0 +1,91 @@
+"""A table of logits, one row per state: the policy on which exact results are stated."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bpo.policy import Decision
+from bpo.sandbox import Observation
+
+
+class TabularPolicy:
+    """Softmax over the admissible actions of each state; a context is the observation itself, its text names the state.
+
+    logits: one float64 vector per state, in the order of the state's admissible actions. States that are not given get zeros
+    when they are first seen.
+    """
+
+    def __init__(self, logits: Mapping[str, Sequence[float]] | None = None):
+        self.logits = {
+            state: torch.tensor(row, dtype=torch.float64, requires_grad=True) for state, row in (logits or {}).items()
+        }
+
+    @classmethod
+    def bernoulli(cls, p: Mapping[str, float]) -> TabularPolicy:
+        """Two actions with P(action 1 | state) = p[state]; the logits are (0, log p/(1-p))."""
+        return cls({state: (0.0, float(np.log(x / (1 - x)))) for state, x in p.items()})
+
+    def begin(self, observation: Observation) -> Observation:
+        return observation
+
+    def extend(self, context: Observation, decision: Decision, observation: Observation) -> Observation:
+        return observation
+
+    def act(self, contexts: Sequence[Observation], rngs: Sequence[np.random.Generator]) -> list[Decision]:
+        return [self._decide(context, float(rng.random())) for context, rng in zip(contexts, rngs, strict=True)]
+
+    def logprob(self, steps: Sequence[tuple[Observation, Decision]]) -> tuple[torch.Tensor, torch.Tensor]:
+        owner = [i for i, (_, decision) in enumerate(steps) if decision.free]
+        rows = [torch.log_softmax(self._row(steps[i][0]), 0)[steps[i][1].tokens[0]] for i in owner]
+        values = torch.stack(rows) if rows else torch.zeros(0, dtype=torch.float64)
+        return values, torch.tensor(owner, dtype=torch.int64)
+
+    def batches(self, steps: Sequence[tuple[Observation, Decision]]) -> list[list[int]]:
+        return [list(range(len(steps)))]
+
+    def context_size(self, context: Observation) -> int:
+        return context.step
+
+    def parameters(self) -> list[torch.Tensor]:
+        return [self.logits[state] for state in sorted(self.logits)]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {state: row.detach().clone() for state, row in self.logits.items()}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.logits = {name: row.clone().requires_grad_(True) for name, row in state.items()}
+
+    def frozen_copy(self) -> TabularPolicy:
+        frozen = copy.deepcopy(self)
+        for row in frozen.logits.values():
+            row.requires_grad_(False)
+        return frozen
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(self.state_dict(), folder / "table.pt")
+
+    def _row(self, context: Observation) -> torch.Tensor:
+        if context.text not in self.logits:
+            self.logits[context.text] = torch.zeros(len(context.actions or ()), dtype=torch.float64, requires_grad=True)
+        return self.logits[context.text]
+
+    def _decide(self, context: Observation, uniform: float) -> Decision:
+        log_probs = torch.log_softmax(self._row(context).detach(), 0).numpy()
+        probs = np.exp(log_probs)
+        action = min(int(np.searchsorted(np.cumsum(probs), uniform, side="right")), len(probs) - 1)
+        entropy = float(-(probs * log_probs).sum()) if len(probs) > 1 else 0.0
+        return Decision(
+            action=(context.actions or ())[action],
+            tokens=(action,),
+            log_probs=(float(log_probs[action]),),
+            choices=(tuple(range(len(probs))),),
+            entropy=entropy,
+            prefilled=1,
+            generated=1,
+        )

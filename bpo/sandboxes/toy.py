@@ -1,0 +1,108 @@
+"""A full decision tree as a sandbox: every state is known, so gradients and moments can be checked exactly.
+
+The state is the sequence of actions so far; the reward comes at the end. It is the smallest sandbox that has everything the
+protocol asks for, and the one that the theory (theory.md section 8) is stated on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bpo.errors import BadInput
+from bpo.sandbox import Observation, Outcome, SnapshotError
+
+
+@dataclass(frozen=True)
+class ToySnapshot:
+    """A state of one episode of one ToyTree."""
+
+    owner: int
+    episode: int
+    path: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return 8 * len(self.path)
+
+
+class ToyTree:
+    """Depth-`depth` tree with `width` actions ("0", "1", ...) in every state and `returns` at the leaves.
+
+    returns: one float per leaf in lexicographic order of the leaves, width**depth in all.
+    """
+
+    def __init__(self, returns: Sequence[float], width: int = 2):
+        depth, leaves = 0, 1
+        while leaves < len(returns):
+            depth, leaves = depth + 1, leaves * width
+        if leaves != len(returns) or depth == 0:
+            raise BadInput(f"returns has {len(returns)} entries, which is not a power of the {width} actions")
+        self.returns, self.width, self.depth = tuple(map(float, returns)), width, depth
+        self._path: tuple[int, ...] | None = None
+        self._episode = 0
+
+    def tasks(self, split: str) -> tuple[str, ...]:
+        return ("tree",)
+
+    def reset(self, task: str) -> Observation:
+        if task != "tree":
+            raise BadInput(f"unknown task {task!r} of the toy sandbox (known: 'tree')")
+        self._episode += 1
+        self._path = ()
+        return self._observe()
+
+    def step(self, action: str) -> Outcome:
+        path = self._alive()
+        if len(path) == self.depth:
+            raise RuntimeError("the episode is over: reset or restore before the next step")
+        if action not in self._names():
+            raise BadInput(f"unknown action {action!r} (known: {', '.join(self._names())})")
+        self._path = path = (*path, int(action))
+        done = len(path) == self.depth
+        reward = self.returns[self._leaf()] if done else 0.0
+        return Outcome(self._observe(), reward, done, {"won": done and reward > 0, "truncated": False, "task_type": "toy"})
+
+    def snapshot(self) -> ToySnapshot:
+        return ToySnapshot(id(self), self._episode, self._alive())
+
+    def restore(self, snapshot: ToySnapshot) -> Observation:
+        self._alive()
+        if snapshot.owner != id(self) or snapshot.episode != self._episode:
+            raise SnapshotError("this snapshot belongs to another episode or to another sandbox")
+        self._path = snapshot.path
+        return self._observe()
+
+    def fork(self, n: int) -> list[ToyTree]:
+        forks = []
+        for _ in range(n):
+            fork = ToyTree(self.returns, self.width)
+            fork.reset("tree")
+            fork._path = self._alive()
+            forks.append(fork)
+        return forks
+
+    def state_key(self) -> tuple[int, ...]:
+        return self._alive()
+
+    def close(self) -> None:
+        self._path = None
+
+    def _alive(self) -> tuple[int, ...]:
+        if self._path is None:
+            raise SnapshotError("no episode is open: call reset first")
+        return self._path
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(str(a) for a in range(self.width))
+
+    def _leaf(self) -> int:
+        index = 0
+        for action in self._path or ():
+            index = index * self.width + action
+        return index
+
+    def _observe(self) -> Observation:
+        path = self._alive()
+        actions = () if len(path) == self.depth else self._names()
+        return Observation(text="".join(map(str, path)), actions=actions, task="find the best leaf", step=len(path))

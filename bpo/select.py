@@ -1,0 +1,234 @@
+"""Where to branch: one class per selector, each says whether it is causal.
+
+A *causal* selector decides at a boundary from what is known before any action is drawn there (theory: each branch point is a
+stopping time of its path), so mass splitting stays unbiased. A *post hoc* selector looks at the finished backbone; whether a
+boundary is chosen then depends on what happened after it, and credit for the backbone's own action is biased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpo.tree import ROOT, Tree
+
+# Entropies closer than this count as equal, so that rounding cannot decide between two boundaries.
+TIE = 1e-9
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What a selector may know of one decision boundary.
+
+    depth     actions since the reset
+    position  context tokens before the decision
+    entropy   nats, of the policy's first free token in this state
+    actions   number of admissible actions, or -1 where any text is allowed
+    coin      uniform in [0, 1), drawn from a stream of its own: independent of every action
+    """
+
+    depth: int
+    position: int
+    entropy: float
+    actions: int
+    coin: float
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """Which boundaries can be branch points at all: at least two actions, entropy of at least `floor` nats, `gap` apart.
+
+    `unit` is "steps" (actions) or "tokens" (the paper: 64 tokens, methods.md 1.2).
+    """
+
+    gap: int = 1
+    unit: str = "steps"
+    floor: float = 0.0
+
+    def eligible(self, boundary: Boundary) -> bool:
+        """True where there is a real choice. Uses the state alone, so it never makes a selector non-causal."""
+        return boundary.actions != 1 and boundary.entropy >= self.floor - TIE
+
+    def apart(self, a: Boundary, b: Boundary) -> bool:
+        """True where two boundaries of one path are far enough from each other."""
+        if self.unit == "tokens":
+            return abs(a.position - b.position) >= self.gap
+        return abs(a.depth - b.depth) >= self.gap
+
+
+class Selector:
+    """Common part: spacing, and statistics that are part of a checkpoint (most selectors have none)."""
+
+    causal = True
+
+    def __init__(self, spacing: Spacing | None = None):
+        self.spacing = spacing or Spacing()
+
+    def observe(self, trees: Sequence[Tree]) -> None:
+        """Learn from the trees of a finished iteration; only later iterations may be affected."""
+
+    def state_dict(self) -> dict:
+        return {}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Take over statistics written by `state_dict`."""
+
+
+class CausalSelector(Selector):
+    """Decides while the path grows."""
+
+    causal = True
+
+    def fires(self, boundary: Boundary, last: Boundary | None) -> bool:
+        """Whether to branch here; `last` is the previous branch point of this path, if any."""
+        if not self.spacing.eligible(boundary) or (last is not None and not self.spacing.apart(boundary, last)):
+            return False
+        return self.wants(boundary)
+
+    def wants(self, boundary: Boundary) -> bool:
+        raise NotImplementedError
+
+
+class RootOnly(CausalSelector):
+    """Never branches below the root: independent rollouts."""
+
+    def wants(self, boundary: Boundary) -> bool:
+        return False
+
+
+class Threshold(CausalSelector):
+    """Branches where the entropy reaches a fixed number of nats."""
+
+    def __init__(self, threshold: float, spacing: Spacing | None = None):
+        super().__init__(spacing)
+        self.threshold = threshold
+
+    def wants(self, boundary: Boundary) -> bool:
+        return boundary.entropy >= self.threshold - TIE
+
+
+class QuantileThreshold(CausalSelector):
+    """Branches where the entropy reaches a quantile of the eligible backbone boundaries of *earlier* iterations.
+
+    The quantile is taken over boundaries with a real choice only: over all of them it collapses to zero, since most
+    boundaries are nearly certain. Before anything was observed the threshold is the floor.
+    """
+
+    def __init__(self, quantile: float, spacing: Spacing | None = None, memory: int = 1000):
+        super().__init__(spacing)
+        self.quantile, self.memory = quantile, memory
+        self.seen: list[float] = []
+
+    @property
+    def threshold(self) -> float:
+        """Nats; never below the floor of the spacing."""
+        return max(self.spacing.floor, float(np.quantile(self.seen, self.quantile)) if self.seen else 0.0)
+
+    def wants(self, boundary: Boundary) -> bool:
+        return boundary.entropy >= self.threshold - TIE
+
+    def observe(self, trees: Sequence[Tree]) -> None:
+        # The root is a branch point by plan, so it is not among the boundaries that the threshold chooses from.
+        for tree in trees:
+            boundaries = (boundary_at(tree, node) for node in tree.backbone[:-1] if node != ROOT)
+            self.seen += [b.entropy for b in boundaries if self.spacing.eligible(b)]
+        self.seen = self.seen[-self.memory :]
+
+    def state_dict(self) -> dict:
+        return {"seen": list(self.seen)}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.seen = [float(x) for x in state["seen"]]
+
+
+class Coin(CausalSelector):
+    """Branches with a fixed probability at every eligible boundary."""
+
+    def __init__(self, probability: float, spacing: Spacing | None = None):
+        super().__init__(spacing)
+        self.probability = probability
+
+    def wants(self, boundary: Boundary) -> bool:
+        return boundary.coin < self.probability
+
+
+class Every(CausalSelector):
+    """Branches at every k-th action: equally spaced without knowing how long the episode will be."""
+
+    def __init__(self, every: int, spacing: Spacing | None = None):
+        super().__init__(spacing)
+        self.every = every
+
+    def wants(self, boundary: Boundary) -> bool:
+        return boundary.depth % self.every == 0
+
+
+class PostHocSelector(Selector):
+    """Decides on the finished backbone."""
+
+    causal = False
+
+    def choose(self, boundaries: Sequence[Boundary], count: int) -> list[int]:
+        """Indices of at most `count` boundaries, in order of depth."""
+        chosen: list[int] = []
+        candidates = [i for i, b in enumerate(boundaries) if self.spacing.eligible(b)]
+        for i in self.ranking(boundaries, candidates, count):
+            if len(chosen) < count and all(self.spacing.apart(boundaries[i], boundaries[j]) for j in chosen):
+                chosen.append(i)
+        return sorted(chosen)
+
+    def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
+        """Candidates from the most to the least wanted."""
+        raise NotImplementedError
+
+
+class TopEntropy(PostHocSelector):
+    """The paper's selector: the largest entropies along the finished backbone, at least the gap apart (Eq. 6)."""
+
+    def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
+        return _by_key(candidates, lambda i: -boundaries[i].entropy)
+
+
+class LowestEntropy(PostHocSelector):
+    """The paper's negative control (Table 3): the smallest entropies."""
+
+    def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
+        return _by_key(candidates, lambda i: boundaries[i].entropy)
+
+
+class RandomChoice(PostHocSelector):
+    """Uniformly random boundaries of the finished backbone (Table 3). The causal counterpart is Coin."""
+
+    def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
+        return sorted(candidates, key=lambda i: boundaries[i].coin)
+
+
+class EquallySpaced(PostHocSelector):
+    """Boundaries that divide the finished backbone evenly (Table 3). The causal counterpart is Every."""
+
+    def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
+        if not candidates:
+            return []
+        picks = np.linspace(0, len(candidates) - 1, min(count, len(candidates)) + 2)[1:-1]
+        first = [candidates[round(x)] for x in picks]
+        return list(dict.fromkeys([*first, *candidates]))
+
+
+def boundary_at(tree: Tree, node: int) -> Boundary:
+    """The boundary in the state of `node`, without its coin (nan): for statistics over grown trees."""
+    return Boundary(
+        int(tree.depth[node]), int(tree.position[node]), float(tree.entropy[node]), int(tree.actions[node]), float("nan")
+    )
+
+
+def _by_key(candidates: list[int], key) -> list[int]:
+    """Sort by `key` with ties (within TIE) to the earliest."""
+    rest, order = sorted(candidates), []
+    while rest:
+        best = min(key(i) for i in rest)
+        pick = next(i for i in rest if key(i) <= best + TIE)
+        order.append(pick)
+        rest.remove(pick)
+    return order

@@ -1,0 +1,178 @@
+"""The rollout tree: flat arrays over nodes, one node per state, the edge into a node is the action that led there.
+
+Node 0 is the reset state. N independent rollouts are a tree whose only branch point is the root, so one structure serves
+every method.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bpo.policy import Decision
+
+ROOT = 0
+NO_PARENT = -1
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened on one edge: the context it was decided in (None after loading from JSON) and the decision itself."""
+
+    context: Any
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One rollout tree with n nodes in order of creation (a parent always precedes its children).
+
+    parent    int64 [n]   index of the parent; NO_PARENT at the root
+    child     int64 [n]   rank among the siblings in order of drawing; rank 0 continues the path of its parent
+    weight    float64 [n] share of the parent's mass; the shares of the children of a node sum to one; 1 at the root
+    reward    float64 [n] reward of the edge into the node; 0 at the root
+    entropy   float64 [n] nats, of the policy at the boundary in this state; nan where no action was drawn
+    actions   int64 [n]   number of admissible actions in this state; -1 where any text is allowed, 0 at a leaf
+    position  int64 [n]   context tokens before the decision in this state
+    steps     n entries   the Step of the edge into the node; None at the root
+    outcome   n entries   plain facts about the state (won, truncated, ...), as the sandbox gave them
+    task      the task id; `index` tells the trees of one task apart
+    """
+
+    task: str
+    index: int
+    parent: np.ndarray
+    child: np.ndarray
+    weight: np.ndarray
+    reward: np.ndarray
+    entropy: np.ndarray
+    actions: np.ndarray
+    position: np.ndarray
+    steps: tuple[Step | None, ...]
+    outcome: tuple[dict, ...]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @cached_property
+    def kids(self) -> tuple[tuple[int, ...], ...]:
+        """Children of every node in order of rank."""
+        kids: list[list[int]] = [[] for _ in range(len(self))]
+        for node in range(1, len(self)):
+            kids[self.parent[node]].append(node)
+        return tuple(tuple(sorted(row, key=lambda node: self.child[node])) for row in kids)
+
+    @cached_property
+    def depth(self) -> np.ndarray:
+        """int64 [n], number of actions from the root."""
+        depth = np.zeros(len(self), np.int64)
+        for node in range(1, len(self)):
+            depth[node] = depth[self.parent[node]] + 1
+        return depth
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """float64 [n], product of the weights from the root: the probability that the splitting walk passes here."""
+        mass = np.ones(len(self))
+        for node in range(1, len(self)):
+            mass[node] = mass[self.parent[node]] * self.weight[node]
+        return mass
+
+    @cached_property
+    def leaves(self) -> np.ndarray:
+        """int64, nodes without children."""
+        return np.array([node for node in range(len(self)) if not self.kids[node]], np.int64)
+
+    @cached_property
+    def branch_points(self) -> np.ndarray:
+        """int64, nodes with two or more children."""
+        return np.array([node for node in range(len(self)) if len(self.kids[node]) > 1], np.int64)
+
+    @cached_property
+    def returns(self) -> np.ndarray:
+        """float64 [n], sum of the rewards from the root to the node; at a leaf this is the episode's return G."""
+        total = np.zeros(len(self))
+        for node in range(1, len(self)):
+            total[node] = total[self.parent[node]] + self.reward[node]
+        return total
+
+    @cached_property
+    def value(self) -> np.ndarray:
+        """float64 [n], Q of the edge into the node: mass-weighted mean return of the leaves below it."""
+        value = self.returns.copy()
+        for node in range(len(self) - 1, -1, -1):
+            if self.kids[node]:
+                value[node] = sum(self.weight[kid] * value[kid] for kid in self.kids[node])
+        return value
+
+    def own_leaf(self, node: int) -> int:
+        """The leaf that the path through `node` reaches when it always continues with the first child."""
+        while self.kids[node]:
+            node = self.kids[node][0]
+        return node
+
+    @cached_property
+    def backbone(self) -> tuple[int, ...]:
+        """Nodes from the root along first children to a leaf."""
+        path = [ROOT]
+        while self.kids[path[-1]]:
+            path.append(self.kids[path[-1]][0])
+        return tuple(path)
+
+    def validate(self) -> None:
+        """Raise ValueError naming the first broken rule of the class docstring."""
+        n = len(self)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("task", "index") and len(value) != n:
+                raise ValueError(f"{field.name} has {len(value)} entries for {n} nodes")
+        if n == 0 or self.parent[ROOT] != NO_PARENT:
+            raise ValueError("node 0 must be the root, with parent -1")
+        if any(not 0 <= self.parent[node] < node for node in range(1, n)):
+            raise ValueError("a parent must precede its children")
+        for node, kids in enumerate(self.kids):
+            if kids and [int(self.child[kid]) for kid in kids] != list(range(len(kids))):
+                raise ValueError(f"children of node {node} must have ranks 0..{len(kids) - 1}")
+            if kids and not np.isclose(sum(self.weight[kid] for kid in kids), 1.0, atol=1e-12):
+                raise ValueError(f"weights of the children of node {node} must sum to one")
+        if (self.weight < 0).any():
+            raise ValueError("weights must not be negative")
+
+    def to_json(self) -> str:
+        """The tree as one JSON document; contexts are left out, NaN is written as null."""
+        plain = {name: getattr(self, name).tolist() for name in ("parent", "child", "weight", "reward", "actions", "position")}
+        plain["entropy"] = [None if np.isnan(x) else float(x) for x in self.entropy]
+        plain["steps"] = [None if step is None else vars(step.decision) for step in self.steps]
+        return json.dumps({"task": self.task, "index": self.index, **plain, "outcome": list(self.outcome)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Tree:
+        """Inverse of `to_json` (contexts are None); raises ValueError where the document is not a valid tree."""
+        raw = json.loads(text)
+        missing = [field.name for field in fields(cls) if field.name not in raw]
+        if missing:
+            raise ValueError(f"not a rollout tree: {missing[0]} is missing")
+        steps = tuple(None if step is None else Step(None, _decision(step)) for step in raw["steps"])
+        ints = {name: np.array(raw[name], np.int64) for name in ("parent", "child", "actions", "position")}
+        floats = {name: np.array(raw[name], np.float64) for name in ("weight", "reward")}
+        entropy = np.array([np.nan if x is None else x for x in raw["entropy"]])
+        tree = cls(
+            task=raw["task"], index=raw["index"], **ints, **floats, entropy=entropy, steps=steps, outcome=tuple(raw["outcome"])
+        )
+        tree.validate()
+        return tree
+
+
+def _decision(raw: dict) -> Decision:
+    choices = tuple(None if ids is None else tuple(ids) for ids in raw["choices"])
+    return Decision(**{**raw, "tokens": tuple(raw["tokens"]), "log_probs": tuple(raw["log_probs"]), "choices": choices})
+
+
+def edges(trees: Sequence[Tree]) -> list[tuple[int, int]]:
+    """(tree, node) of every edge of a batch, in the order in which credit and objective flatten them."""
+    return [(t, node) for t, tree in enumerate(trees) for node in range(1, len(tree))]

@@ -1,0 +1,135 @@
+"""The decode loop: many rows at once, each written from its own random stream, constrained to a trie or free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from bpo.policies.score import Choices, allowed_log_probs
+from bpo.policies.trie import Node, forced
+from bpo.policy import Decision
+
+
+class Pen:
+    """One decision while it is written. `choices` says what may come next; `push` takes a token and returns what to feed.
+
+    A pen that returns nothing to feed has finished. The first choice's entropy is the decision's.
+    """
+
+    def __init__(self):
+        self.tokens: list[int] = []
+        self.log_probs: list[float] = []
+        self.allowed: list[Choices] = []
+        self.entropy: float | None = None
+
+    def note(self, token: int, log_prob: float, allowed: Choices) -> None:
+        self.tokens.append(token)
+        self.log_probs.append(log_prob)
+        self.allowed.append(allowed)
+
+    def decision(self, action: str, prefilled: int) -> Decision:
+        free = [i for i, ids in enumerate(self.allowed) if ids is None or len(ids) > 1]
+        return Decision(
+            action=action,
+            tokens=tuple(self.tokens),
+            log_probs=tuple(self.log_probs),
+            choices=tuple(self.allowed),
+            entropy=self.entropy or 0.0,
+            prefilled=prefilled,
+            generated=free[-1] + 1 if free else 0,  # forced tokens after the last choice are never computed
+        )
+
+
+class TriePen(Pen):
+    """Constrained writing: only tokens that lead to an admissible action; runs without a choice are written at once."""
+
+    def __init__(self, root: Node):
+        super().__init__()
+        self._node: Node | str = root
+        self.start = self._run()
+
+    @property
+    def choices(self) -> Choices:
+        return tuple(sorted(self._node))
+
+    @property
+    def action(self) -> str:
+        return self._node
+
+    def _run(self) -> tuple[int, ...]:
+        run, self._node = forced(self._node)
+        for token in run:
+            self.note(token, 0.0, (token,))
+        return run
+
+    @property
+    def finished(self) -> bool:
+        return isinstance(self._node, str)
+
+    def push(self, token: int, log_prob: float) -> tuple[int, ...]:
+        self.note(token, log_prob, self.choices)
+        self._node = self._node[token]
+        run = self._run()
+        return () if self.finished else (token, *run)
+
+
+class FreePen(Pen):
+    """Free writing: any token, until `ended` says so or `limit` tokens are written; `parse` finds the action."""
+
+    start = ()
+    choices: Choices = None
+    finished = False
+
+    def __init__(self, ended: Callable[[list[int]], bool], parse: Callable[[list[int]], str], limit: int):
+        super().__init__()
+        self._ended, self._parse, self._limit = ended, parse, limit
+
+    @property
+    def action(self) -> str:
+        return self._parse(self.tokens)
+
+    def push(self, token: int, log_prob: float) -> tuple[int, ...]:
+        self.note(token, log_prob, None)
+        return () if len(self.tokens) >= self._limit or self._ended(self.tokens) else (token,)
+
+
+def write(rows, logits: torch.Tensor, pens: Sequence[Pen], rngs: Sequence[np.random.Generator], temperature: float) -> None:
+    """Write every pen to its end. `rows` holds what the model has read, logits [rows, vocabulary] what it thinks comes next."""
+    live = list(range(len(pens)))
+    while True:
+        picks, log_probs, entropies = draw(logits, [pens[i].choices for i in live], [rngs[i] for i in live], temperature)
+        feed = []
+        for i, token, log_prob, entropy in zip(live, picks, log_probs, entropies, strict=True):
+            if pens[i].entropy is None:
+                pens[i].entropy = entropy
+            feed.append(pens[i].push(token, log_prob))
+        going = [k for k, tokens in enumerate(feed) if tokens]
+        if not going:
+            return
+        if len(going) < len(live):
+            rows.take(going)
+        live = [live[k] for k in going]
+        logits = rows.feed([feed[k] for k in going])
+
+
+def draw(logits, choices: Sequence[Choices], rngs, temperature: float) -> tuple[list[int], list[float], list[float]]:
+    """Sample one token per row by inverse CDF in float64, one uniform number from each row's own generator.
+
+    Returns tokens, their log-probabilities and the entropies (nats) of the distributions they came from.
+    """
+    if choices[0] is None:
+        ids, log_probs = None, (logits / temperature).log_softmax(-1)
+    else:
+        ids, log_probs = allowed_log_probs(logits, choices, temperature)
+        ids = ids.cpu().numpy()
+    log_probs = log_probs.cpu().numpy().astype(np.float64)
+    probs = np.exp(log_probs)
+    entropy = -(probs * np.where(probs > 0, log_probs, 0.0)).sum(1)
+    cdf = probs.cumsum(1)
+    cut = np.array([rng.random() for rng in rngs])[:, None] * cdf[:, -1:]
+    pick = (cdf > cut).argmax(1)
+    rows = np.arange(len(pick))
+    tokens = pick if ids is None else ids[rows, pick]
+    return tokens.tolist(), log_probs[rows, pick].tolist(), entropy.tolist()

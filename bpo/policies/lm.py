@@ -1,0 +1,263 @@
+"""Language-model policy: any causal model of `transformers`, writing actions under a constraint or freely."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from bpo.errors import BadInput, choose
+from bpo.policies.decode import FreePen, Pen, TriePen, write
+from bpo.policies.kv import CachedRows, PlainRows, PrefixStore, pad
+from bpo.policies.net import Net
+from bpo.policies.prompts import STYLES, Context
+from bpo.policies.score import pack, token_log_probs
+from bpo.policy import Decision
+from bpo.sandbox import Observation
+
+Step = tuple[Context, Decision]
+
+
+class LMPolicy:
+    """A policy (see `bpo.policy.Policy`) that reads and writes tokens.
+
+    model, tokenizer   of `transformers`; the model needs sdpa or eager attention for its keys and values to be reused
+    prompt             "transcript": append-only, one trajectory is one sequence. "windowed": rendered anew for each decision
+    writing            "constrained": token by token inside the trie of admissible actions, an exact normalised distribution
+                       over them. "free": until the line ends (transcript) or </action> (windowed), then parsed; writing that
+                       holds no action becomes the action "", which sandboxes answer with "Nothing happens."
+    temperature        divides the logits, in rollout and in training alike
+    max_action_tokens  where free writing is cut off
+    batch_tokens       most padded tokens in one forward pass
+    cache_bytes        most memory for keys and values kept between two calls of `act`; 0 keeps none
+
+    Errors: BadInput for unknown settings, and for constrained writing where an observation has no list of actions.
+    """
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        *,
+        prompt: str = "transcript",
+        writing: str = "constrained",
+        temperature: float = 1.0,
+        max_action_tokens: int = 256,
+        batch_tokens: int = 16_384,
+        cache_bytes: int = 2**30,
+    ):
+        choose("prompt", prompt, STYLES)
+        choose("writing", writing, ("constrained", "free"))
+        for name, value in (
+            ("temperature", temperature),
+            ("max_action_tokens", max_action_tokens),
+            ("batch_tokens", batch_tokens),
+        ):
+            if not value > 0:
+                raise BadInput(f"{name} must be positive, not {value!r}")
+        self.model, self.tokenizer = model, tokenizer
+        self.settings = {
+            "prompt": prompt,
+            "writing": writing,
+            "temperature": temperature,
+            "max_action_tokens": max_action_tokens,
+            "batch_tokens": batch_tokens,
+            "cache_bytes": cache_bytes,
+        }
+        self.temperature = temperature
+        self._constrained = writing == "constrained"
+        self._style = STYLES[prompt](tokenizer, writing)
+        self._net = Net(model)
+        self._store = PrefixStore(cache_bytes)
+        self._stored_version = self._net.version()
+
+    # --- contexts
+
+    def begin(self, observation: Observation) -> Context:
+        return self._style.begin(observation)
+
+    def extend(self, context: Context, decision: Decision, observation: Observation) -> Context:
+        return self._style.extend(context, decision, observation)
+
+    def context_size(self, context: Context) -> int:
+        return len(context.ids)
+
+    # --- acting
+
+    @torch.no_grad()
+    def act(self, contexts: Sequence[Context], rngs: Sequence) -> list[Decision]:
+        """One decision per context, in order.
+
+        A context that occurs several times is read once; its first decision carries the `prefilled` count. `generated` counts
+        the tokens up to the last one with a choice: what follows is known without computing it.
+        """
+        if self._net.version() != self._stored_version:
+            self._store.clear()
+            self._stored_version = self._net.version()
+        pens = [self._pen(context) for context in contexts]
+        prefilled = [0] * len(contexts)
+        for group in self._groups(contexts, [i for i, pen in enumerate(pens) if not pen.finished]):
+            self._act_group(group, contexts, pens, rngs, prefilled)
+        return [pen.decision(pen.action, count) for pen, count in zip(pens, prefilled, strict=True)]
+
+    def _pen(self, context: Context) -> Pen:
+        actions = context.observation.actions
+        if self._constrained:
+            return TriePen(self._style.codec.trie(_listed(actions)))
+        return FreePen(self._style.ended, lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"])
+
+    def _groups(self, contexts: Sequence[Context], wanted: list[int]) -> list[list[int]]:
+        """Indices in groups of similar length whose padded size stays within `batch_tokens`; equal contexts stay together."""
+        wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), id(contexts[i])))
+        return [[wanted[k] for k in group] for group in _by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
+
+    def _act_group(self, group: list[int], contexts, pens, rngs, prefilled: list[int]) -> None:
+        first = {contexts[i]: i for i in reversed(group)}
+        unique = list(reversed(first))
+        pasts = [self._store.find(context) for context in unique]
+        # The last token is always read again if everything is known: its logits are what is asked for.
+        known = [0 if past is None else min(past.shape[2], len(c.ids) - 1) for c, past in zip(unique, pasts, strict=True)]
+        if self._net.kv_shape is None:
+            rows, known = PlainRows(self._net, len(unique)), [0] * len(unique)
+        else:
+            columns = max(len(context.ids) for context in unique) + 16
+            rows = CachedRows(self._net, [p if p is None else p[:, :, :k] for p, k in zip(pasts, known, strict=True)], columns)
+        logits = rows.feed([c.ids[k:] + pens[first[c]].start for c, k in zip(unique, known, strict=True)])
+        for row, (context, count) in enumerate(zip(unique, known, strict=True)):
+            prefilled[first[context]] = len(context.ids) - count
+            if self._net.kv_shape is not None and context not in self._store:
+                self._store.put(context, rows.prefix(row, len(context.ids)))
+        row_of = {context: row for row, context in enumerate(unique)}
+        order = [row_of[contexts[i]] for i in group]
+        if len(order) > len(unique):
+            rows.take(order)
+            logits = logits[order]
+        write(rows, logits, [pens[i] for i in group], [rngs[i] for i in group], self.temperature)
+
+    def decide(self, context: Context, action: str) -> Decision:
+        """The decision that writes `action` here, without a forward pass: log-probabilities of its choices are nan.
+
+        For teacher forcing. Free writing wraps the action as its style expects it, without any thoughts.
+        """
+        codec = self._style.codec
+        if self._constrained:
+            tokens, choices = codec.path(_listed(context.observation.actions), action)
+        else:
+            tokens = self._style.written(action)
+            choices = (None,) * len(tokens)
+        log_probs = tuple(0.0 if ids is not None and len(ids) == 1 else float("nan") for ids in choices)
+        return Decision(action, tokens, log_probs, choices, entropy=float("nan"))
+
+    # --- training
+
+    def logprob(self, steps: Sequence[Step]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities [T] of all free tokens and the step [T] each belongs to; differentiable in `parameters()`.
+
+        Steps on one path share a sequence, so a trajectory of the transcript style is read once. All steps go through one
+        forward pass: split them with `batches` first.
+        """
+        if torch.is_grad_enabled():
+            self._store.clear()  # the parameters are about to change
+        places = [(step, j) for step, (_, decision) in enumerate(steps) for j in decision.free]
+        if not places:
+            return torch.zeros(0, requires_grad=True), torch.zeros(0, dtype=torch.int64)
+        rows, row_of = pack([_read(step) for step in steps])
+        ids, mask = pad(rows, self._net.device)
+        where = (
+            torch.tensor([row_of[step] for step, _ in places], device=ids.device),
+            torch.tensor([len(steps[step][0].ids) + j - 1 for step, j in places], device=ids.device),
+        )
+        logits = self._net.logits_at(ids, where, mask=mask)
+        tokens = [steps[step][1].tokens[j] for step, j in places]
+        choices = [steps[step][1].choices[j] for step, j in places]
+        owner = torch.tensor([step for step, _ in places], device=ids.device)
+        return token_log_probs(logits, tokens, choices, self.temperature), owner
+
+    def batches(self, steps: Sequence[Step]) -> list[list[int]]:
+        """Indices of the steps in groups whose packed, padded sequences hold at most `batch_tokens` tokens each."""
+        rows, row_of = pack([_read(step) for step in steps])
+        members: list[list[int]] = [[] for _ in rows]
+        for index, row in enumerate(row_of):
+            members[row].append(index)
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+        groups = _by_budget([len(rows[row]) for row in order], self.batch_tokens)
+        return [sorted(index for k in group for index in members[order[k]]) for group in groups]
+
+    # --- parameters
+
+    @property
+    def batch_tokens(self) -> int:
+        return self.settings["batch_tokens"]
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """The trainable parameters."""
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    def state_dict(self) -> dict:
+        return self.model.state_dict()
+
+    def load_state_dict(self, state: dict) -> None:
+        self.model.load_state_dict(state)
+        self._store.clear()
+
+    def frozen_copy(self) -> LMPolicy:
+        """The same policy on a copy of the model that takes no gradient."""
+        return LMPolicy(copy.deepcopy(self.model).requires_grad_(False), self.tokenizer, **self.settings)
+
+    def save(self, folder) -> None:
+        """Write model, tokenizer and settings into `folder`."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        (folder / "policy.json").write_text(json.dumps(self.settings, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, folder, **settings) -> LMPolicy:
+        """The policy saved in `folder`, or any causal model folder or hub name; `settings` override the saved ones.
+
+        Files come from this machine alone, unless `folder` is a hub name ("owner/model") and HF_HUB_OFFLINE is not set.
+        """
+        path = Path(folder)
+        hub = not path.exists() and str(folder).count("/") == 1 and not str(folder).startswith((".", "/", "~"))
+        if not path.exists() and (not hub or os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")):
+            raise BadInput(
+                f"no model folder {str(folder)!r} (a folder written by save, or a hub name while HF_HUB_OFFLINE is unset)"
+            )
+        saved = path / "policy.json"
+        settings = (json.loads(saved.read_text()) if saved.exists() else {}) | settings
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=not hub)
+            model = AutoModelForCausalLM.from_pretrained(str(folder), local_files_only=not hub)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"cannot load a causal language model from {str(folder)!r}: {str(error).splitlines()[0]}") from error
+        return cls(model, tokenizer, **settings)
+
+
+def _listed(actions: tuple[str, ...] | None) -> tuple[str, ...]:
+    if not actions:
+        raise BadInput(
+            "constrained writing needs a list of admissible actions, and this observation has none: use writing='free'"
+        )
+    return actions
+
+
+def _read(step: Step) -> tuple[int, ...]:
+    """What the model has to read to score a step: everything before its last free token."""
+    context, decision = step
+    return context.ids + decision.tokens[: decision.free[-1]] if decision.free else ()
+
+
+def _by_budget(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Consecutive positions of ascending `lengths` in groups with count x longest <= budget (or a single one)."""
+    groups: list[list[int]] = []
+    for k, length in enumerate(lengths):
+        if not groups or (len(groups[-1]) + 1) * length > budget:
+            groups.append([])
+        groups[-1].append(k)
+    return groups

@@ -1,0 +1,70 @@
+"""A causal language model reduced to one question: which logits stand at these positions?"""
+
+from __future__ import annotations
+
+import torch
+from transformers.cache_utils import DynamicLayer
+
+
+class Net:
+    """Wraps any `AutoModelForCausalLM`; finds out once, on two tokens, which short cuts its architecture allows.
+
+    kv_shape  (2 x layers, heads, head size) if every layer keeps plain keys and values of one shape, else None
+    """
+
+    def __init__(self, model):
+        self.model = model.eval()  # no dropout, so that rollout and training see the same distribution
+        with torch.no_grad():
+            probe = torch.tensor([[0, 1]], device=self.device)
+            out = model(input_ids=probe, attention_mask=torch.ones_like(probe), use_cache=True)
+            self.kv_shape = _kv_shape(out.cache) if self._attention() in ("sdpa", "eager") else None
+            self._split = self._can_split(probe, out.logits)
+
+    @property
+    def device(self):
+        return self.model.device
+
+    @property
+    def dtype(self):
+        return self.model.dtype
+
+    def _attention(self) -> str:
+        return self.model.config.get_text_config()._attn_implementation
+
+    def _can_split(self, probe: torch.Tensor, logits: torch.Tensor) -> bool:
+        """Is the model its base followed by its output embedding (no scaling, no soft cap, no adapter in between)?"""
+        head = self.model.get_output_embeddings()
+        hidden = getattr(
+            self.model.base_model(input_ids=probe, attention_mask=torch.ones_like(probe)), "last_hidden_state", None
+        )
+        return head is not None and hidden is not None and torch.allclose(head(hidden), logits, atol=1e-4, rtol=1e-4)
+
+    def logits_at(self, ids, where, *, mask, position_ids=None, cache=None) -> torch.Tensor:
+        """Logits [n, vocabulary] in float32 at the (row, column) index pair `where` of the token ids [rows, columns].
+
+        mask is [rows, columns] with 1 for tokens, or a boolean [rows, 1, columns, cached columns] with True for what is seen.
+        """
+        if mask.dim() == 4 and self._attention() == "eager":
+            # Eager attention adds its mask to the scores.
+            mask = torch.zeros_like(mask, dtype=self.dtype).masked_fill(~mask, torch.finfo(self.dtype).min)
+        inputs = {"input_ids": ids, "attention_mask": mask, "use_cache": cache is not None}
+        if cache is not None:
+            inputs |= {"cache": cache, "position_ids": position_ids}
+        if self._split:
+            # The output embedding is the dearest layer of a small model: apply it where it is asked for only.
+            hidden = self.model.base_model(**inputs).last_hidden_state[where]
+            return self.model.get_output_embeddings()(hidden).float()
+        return self.model(**inputs).logits[where].float()
+
+    def version(self) -> tuple:
+        """Changes when a parameter is written to (an optimiser step, a loaded state): what was cached before is stale."""
+        return sum(p._version for p in self.model.parameters()), sum(p.data_ptr() for p in self.model.parameters())
+
+
+def _kv_shape(cache) -> tuple[int, int, int] | None:
+    layers = getattr(cache, "layers", [])
+    shapes = {tuple(tensor.shape) for layer in layers for tensor in (layer.keys, layer.values)}
+    if len(shapes) != 1 or any(type(layer) is not DynamicLayer for layer in layers):
+        return None
+    (_, heads, _, size) = shapes.pop()
+    return 2 * len(layers), heads, size

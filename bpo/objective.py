@@ -27,7 +27,7 @@ def reinforce(values, old, reference, owner, advantage, weight, live) -> tuple[A
 def ppo_clip(
     values, old, reference, owner, advantage, weight, live, *, clip: float = 0.2, beta: float = 0.0
 ) -> tuple[Any, dict[str, Any]]:
-    """PPO's clipped surrogate with token-level ratios (arXiv 1707.06347) plus beta times the k3 estimate of KL(policy || reference).
+    """PPO's clipped surrogate with token-level ratios (arXiv 1707.06347) plus beta times k3, an estimate of the KL.
 
     BPO's Eq. 5 uses a whole-action ratio; a product over many tokens is very peaky, so ratios are by token (OURS). The
     gradient is that of `reinforce` while every ratio is 1 and beta is 0; with an active clip or a KL term it is biased.

@@ -113,7 +113,7 @@ def realisations(
             plan = growth()
             plan = Growth(**{**vars(plan), "trees": trees})
             boxes = [ToyTree(problem.returns, width) for _ in range(trees)]
-            grown, ledger = grow(["tree"], boxes, policy, plan, (seed,))
+            grown, ledger = grow(["tree-00"], boxes, policy, plan, (seed,))
             yield policy.probability / coins, grown
             if not policy.next_tape():
                 break

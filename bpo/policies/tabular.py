@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,13 @@ class TabularPolicy:
     def bernoulli(cls, p: Mapping[str, float]) -> TabularPolicy:
         """Two actions with P(action 1 | state) = p[state]; the logits are (0, log p/(1-p))."""
         return cls({state: (0.0, float(np.log(x / (1 - x)))) for state, x in p.items()})
+
+    @classmethod
+    def uniform(cls, returns: Sequence[float], width: int = 2) -> TabularPolicy:
+        """Zero logits in every inner state of the tree with these leaf returns."""
+        depth = round(np.log(len(returns)) / np.log(width))
+        states = ["".join(map(str, s)) for d in range(depth) for s in itertools.product(range(width), repeat=d)]
+        return cls({state: [0.0] * width for state in states})
 
     def begin(self, observation: Observation) -> Observation:
         return observation

@@ -13,6 +13,10 @@ from bpo.errors import BadInput
 from bpo.sandbox import Observation, Outcome, SnapshotError
 
 
+# Every task is the same tree; many ids, so that a batch can hold independent trees of different tasks.
+TASKS = tuple(f"tree-{i:02d}" for i in range(64))
+
+
 @dataclass(frozen=True)
 class ToySnapshot:
     """A state of one episode of one ToyTree."""
@@ -43,11 +47,11 @@ class ToyTree:
         self._episode = 0
 
     def tasks(self, split: str) -> tuple[str, ...]:
-        return ("tree",)
+        return TASKS
 
     def reset(self, task: str) -> Observation:
-        if task != "tree":
-            raise BadInput(f"unknown task {task!r} of the toy sandbox (known: 'tree')")
+        if task not in TASKS:
+            raise BadInput(f"unknown task {task!r} of the toy sandbox (known: {TASKS[0]!r} to {TASKS[-1]!r})")
         self._episode += 1
         self._path = ()
         return self._observe()
@@ -77,7 +81,7 @@ class ToyTree:
         forks = []
         for _ in range(n):
             fork = ToyTree(self.returns, self.width)
-            fork.reset("tree")
+            fork.reset(TASKS[0])
             fork._path = self._alive()
             forks.append(fork)
         return forks

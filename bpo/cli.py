@@ -1,0 +1,163 @@
+"""The `bpo` command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bpo.errors import BadInput
+
+app = typer.Typer(
+    help="Branching Policy Optimization: reinforcement learning on rollout trees.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --preset smoke\n\n  bpo train --method grpo --sandbox household --preset quick --seed 1 --set returns=13 --dry-run"  # noqa: E501
+
+
+@app.command(epilog=EXAMPLES)
+def train(
+    method: Annotated[str, typer.Option(help="A key of the table that `bpo methods` prints.")],
+    sandbox: Annotated[str, typer.Option(help="household or toy.")],
+    preset: Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")],
+    seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder that holds the run's folder.")] = Path("runs"),
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A method parameter, KEY=VALUE; may be repeated.", metavar="KEY=VALUE")
+    ] = None,
+    checkpoint: Annotated[str, typer.Option(help="Where an interrupted run goes on: latest or previous.")] = "latest",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, print the configuration, train nothing.")
+    ] = False,
+) -> None:
+    """Train a policy; an interrupted run goes on where it was."""
+    from bpo.config import load_preset
+    from bpo.errors import choose
+
+    config = load_preset(preset).run(method, sandbox, seed, _parameters(set_ or []))
+    choose("checkpoint", checkpoint, ("latest", "previous"))
+    folder = out / config.name
+    if dry_run:
+        _dry_run(config, folder)
+        return
+    from bpo import experiment
+
+    if experiment.finished(config, folder):
+        typer.echo(f"{folder} is already finished")
+    else:
+        with _Bars() as bars:
+            experiment.run(config, folder, which=checkpoint, report=bars)
+    result = experiment.finished(config, folder)
+    assert result is not None
+    for split, scores in result["evaluation"].items():
+        kinds = ", ".join(f"{kind} {100 * value:.0f} % of {count}" for kind, (value, count) in scores["by_type"].items())
+        typer.echo(f"{split}: success {100 * scores['success']:.1f} % ({kinds})")
+    typer.echo(f"run folder: {folder}")
+
+
+@app.command(epilog="Example:\n\n  bpo methods")
+def methods() -> None:
+    """Print the table of methods."""
+    from bpo.methods import METHODS
+
+    table = Table("method", "what it does", "gradient", "defaults", "source", show_lines=True)
+    for name, row in METHODS.items():
+        defaults = ", ".join(f"{key}={value}" for key, value in row.defaults.items())
+        table.add_row(name, row.summary, row.bias, defaults, f"{row.citation}\n[dim]{row.fidelity}[/dim]")
+    Console().print(table)
+
+
+@app.command("check-fork", epilog="Example:\n\n  bpo check-fork household --games 6 --branches 3 --steps 30")
+def check_fork(
+    sandbox: Annotated[str, typer.Argument(help="household or toy.")],
+    games: Annotated[int, typer.Option(help="Tasks to walk in.", min=1)] = 6,
+    branches: Annotated[int, typer.Option(help="Interleaved branches per task.", min=1)] = 3,
+    steps: Annotated[int, typer.Option(help="Steps per branch.", min=1)] = 30,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with real games (household: the one that holds json_2.1.1).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random walks.", min=0)] = 0,
+) -> None:
+    """Prove that forking is exact: interleaved branches against fresh replays, byte for byte."""
+    from bpo.checkfork import check_named
+
+    report = check_named(sandbox, games=games, branches=branches, steps=steps, seed=seed, data=data)
+    for difference in report.first_differences:
+        typer.echo(difference)
+    typer.echo(f"{report.steps} steps, {report.mismatches} mismatches")
+    raise typer.Exit(1 if report.mismatches else 0)
+
+
+def _parameters(pairs: list[str]) -> dict[str, Any]:
+    import yaml
+
+    parameters = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise BadInput(f"--set {pair!r} must have the form KEY=VALUE, like --set returns=13")
+        parameters[key] = yaml.safe_load(value)
+    return parameters
+
+
+def _dry_run(config, folder: Path) -> None:
+    import yaml
+
+    from bpo.policies import check_policy
+    from bpo.sandboxes import factory
+
+    check_policy(config)
+    sandbox = factory(config.sandbox, config.sandbox_options)()
+    try:
+        counts = {
+            split: len(sandbox.tasks(split)) for split in ("train", config.settings.curve_split, *config.settings.eval_splits)
+        }
+    finally:
+        sandbox.close()
+    typer.echo(yaml.safe_dump(config.plain(), sort_keys=False).rstrip())
+    typer.echo(f"# planned returns per tree: {config.recipe().growth.planned_returns}; tasks: {counts}")
+    typer.echo(f"# valid; would write to {folder}")
+
+
+class _Bars:
+    """Progress bars, one per phase, on standard error."""
+
+    def __enter__(self):
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description:>14}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        self.progress = Progress(*columns, console=Console(stderr=True))
+        self.tasks: dict[str, Any] = {}
+        self.progress.start()
+        return self
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        if phase not in self.tasks:
+            self.tasks[phase] = self.progress.add_task(phase, total=total)
+        self.progress.update(self.tasks[phase], completed=done, total=total)
+
+    def __exit__(self, *_) -> None:
+        self.progress.stop()
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence on standard error and exit code 2."""
+    try:
+        app()
+    except BadInput as error:
+        print(f"bpo: {error}", file=sys.stderr)
+        sys.exit(2)

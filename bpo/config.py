@@ -1,0 +1,258 @@
+"""What a run is: every setting in one frozen record, read from a preset, checked field by field before anything starts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bpo.errors import BadInput, choose
+from bpo.methods import Recipe, build
+from bpo.sandboxes import SANDBOXES, factory
+
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """Which model acts and how it writes.
+
+    kind      "tiny" (trained from nothing by the warm start), "hf" (a folder or hub name in `model`) or "tabular"
+    prompt    "transcript" (append-only) or "windowed" (the field's prompt: last two steps, <think>/<action> tags)
+    writing   "constrained" (exact distribution over admissible actions) or "free"
+    """
+
+    kind: str = "tiny"
+    model: str = ""
+    prompt: str = "transcript"
+    writing: str = "constrained"
+    temperature: float = 1.0
+    max_action_tokens: int = 64
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that methods of one comparison share.
+
+    updates            policy updates
+    tasks_per_update   tasks per update, drawn fresh from the training split; the same for every method at equal seed
+    epochs             passes over the trees of an update; above 1 the ratios leave 1 and clipping can become active
+    lr, schedule       AdamW's learning rate, "constant" or "cosine" (to zero at the last update)
+    beta, clip         KL weight (k3, to the frozen initial policy) and PPO clip range
+    max_grad_norm      gradient clipping; statistics of the norm are taken before it
+    curve_every        updates between points of the learning curve (0: none); curve_tasks tasks of curve_split
+    eval_tasks         tasks per evaluation split, eval_samples episodes each, sampled at the policy's temperature
+    checkpoint_every   updates between checkpoints; the last two are kept
+    concurrency        most sandboxes that live at once
+    """
+
+    updates: int = 60
+    tasks_per_update: int = 4
+    epochs: int = 1
+    lr: float = 1e-4
+    schedule: str = "constant"
+    beta: float = 0.05
+    clip: float = 0.2
+    max_grad_norm: float = 1.0
+    curve_every: int = 10
+    curve_tasks: int = 48
+    curve_split: str = "panel"
+    eval_tasks: int = 100
+    eval_samples: int = 1
+    eval_splits: tuple[str, ...] = ("valid_seen", "valid_unseen")
+    checkpoint_every: int = 10
+    concurrency: int = 16
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: a method on a sandbox with a seed. `hash` names it by content."""
+
+    method: str
+    parameters: Mapping[str, Any]
+    sandbox: str
+    sandbox_options: Mapping[str, Any]
+    policy: PolicySettings
+    warm_start: Mapping[str, Any]
+    settings: Settings
+    seed: int = 0
+
+    def recipe(self) -> Recipe:
+        """The method with its parameters; a fresh selector each time."""
+        return build(self.method, self.parameters)
+
+    def plain(self) -> dict[str, Any]:
+        """The configuration as plain values, the way it is written to config.yaml."""
+        return json.loads(json.dumps(asdict(self)))
+
+    @property
+    def hash(self) -> str:
+        """Eight hex digits of the content, seed aside."""
+        content = {**self.plain(), "seed": None, "parameters": dict(self.recipe().parameters)}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def name(self) -> str:
+        """Folder name of the run: method, sandbox, seed, content hash."""
+        return f"{self.method}-{self.sandbox}-s{self.seed}-{self.hash}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a sweep: a method with its parameters under the label that the table prints."""
+
+    label: str
+    method: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Rows times seeds, and how the gradient noise at the frozen warm start is measured (draws of noise_tasks tasks)."""
+
+    seeds: tuple[int, ...]
+    rows: tuple[Row, ...]
+    noise_draws: int = 24
+    noise_tasks: int = 4
+
+
+@dataclass(frozen=True)
+class SandboxSection:
+    """What a preset says about one sandbox."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    policy: PolicySettings = PolicySettings()
+    warm_start: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named set of runs: shared settings, a section per sandbox, parameters per method, and the sweep of the table."""
+
+    name: str
+    description: str
+    scale: str
+    settings: Settings
+    sandboxes: Mapping[str, SandboxSection]
+    methods: Mapping[str, Mapping[str, Any]]
+    sweep: Sweep
+
+    def run(self, method: str, sandbox: str, seed: int, parameters: Mapping[str, Any] | None = None) -> RunConfig:
+        """The checked configuration of one run; BadInput names what is wrong."""
+        choose("sandbox", sandbox, SANDBOXES)
+        if sandbox not in self.sandboxes:
+            raise BadInput(
+                f"preset {self.name!r} has no settings for sandbox {sandbox!r} (it has: {', '.join(self.sandboxes)})"
+            )
+        section = self.sandboxes[sandbox]
+        merged = {**self.methods.get(method, {}), **(parameters or {})}
+        build(method, merged)
+        factory(sandbox, section.options)
+        return RunConfig(method, merged, sandbox, section.options, section.policy, section.warm_start, self.settings, seed)
+
+
+def preset_names() -> list[str]:
+    """Names of the presets that come with the package."""
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in files("bpo").joinpath("presets").iterdir() if ".yaml" in entry.name
+    )
+
+
+def load_preset(name: str) -> Preset:
+    """A preset of the package by name, or a YAML file by path; every unknown field and unusable value is refused."""
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name)
+        if not path.is_file():
+            raise BadInput(f"preset file {name!r} does not exist")
+        text, where = path.read_text(), name
+    else:
+        choose("preset", name, preset_names())
+        text, where = files("bpo").joinpath("presets", f"{name}.yaml").read_text(), f"preset {name}"
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadInput(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(raw, Mapping):
+        raise BadInput(f"{where} must be a mapping of fields, not {type(raw).__name__}")
+    preset = read(Preset, {"name": Path(name).stem, **raw}, where)
+    _check(preset, where)
+    return preset
+
+
+def read(kind: Any, raw: Any, where: str) -> Any:
+    """`raw` (plain YAML values) as an instance of the type `kind`; BadInput names the field, the value and what is right."""
+    origin = typing.get_origin(kind)
+    if is_dataclass(kind):
+        if not isinstance(raw, Mapping):
+            raise BadInput(f"{where} is {raw!r}; it must be a mapping with the fields of {kind.__name__}")
+        hints = typing.get_type_hints(kind)
+        for key in raw:
+            choose(f"field of {where}:", key, hints)
+        needed = [f.name for f in fields(kind) if f.name not in raw and _required(f)]
+        if needed:
+            raise BadInput(f"{where}: the field {needed[0]!r} is missing")
+        return kind(**{key: read(hints[key], value, f"{where}: {key}") for key, value in raw.items()})
+    if origin is tuple:
+        if not isinstance(raw, list | tuple):
+            raise BadInput(f"{where} is {raw!r}; it must be a list")
+        return tuple(read(typing.get_args(kind)[0], value, where) for value in raw)
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(raw, Mapping):
+            raise BadInput(f"{where} is {raw!r}; it must be a mapping")
+        inner = typing.get_args(kind)[1]
+        return {str(key): read(inner, value, f"{where}.{key}") for key, value in raw.items()}
+    if kind is Any or isinstance(kind, types.UnionType):
+        return raw
+    return _scalar(kind, raw, where)
+
+
+def _required(f: Any) -> bool:
+    from dataclasses import MISSING
+
+    return f.default is MISSING and f.default_factory is MISSING
+
+
+def _scalar(kind: type, raw: Any, where: str) -> Any:
+    if kind is float and isinstance(raw, int) and not isinstance(raw, bool):
+        return float(raw)
+    if not isinstance(raw, kind) or (kind is int and isinstance(raw, bool)):
+        hint = " (YAML reads 1e-4 as text: write 1.0e-4)" if kind is float else ""
+        raise BadInput(f"{where} is {raw!r}; it must be of type {kind.__name__}{hint}")
+    return raw
+
+
+def _check(preset: Preset, where: str) -> None:
+    s = preset.settings
+    choose(f"{where}: settings: schedule", s.schedule, ("constant", "cosine"))
+    at_least = {"updates": 0, "tasks_per_update": 1, "epochs": 1, "lr": 0.0, "beta": 0.0, "clip": 0.0, "max_grad_norm": 0.0}
+    at_least |= {
+        "curve_every": 0,
+        "curve_tasks": 1,
+        "eval_tasks": 1,
+        "eval_samples": 1,
+        "checkpoint_every": 1,
+        "concurrency": 1,
+    }
+    for name, low in at_least.items():
+        if getattr(s, name) < low:
+            raise BadInput(f"{where}: settings: {name} is {getattr(s, name)!r}; it must be at least {low!r}")
+    for name, section in preset.sandboxes.items():
+        choose(f"sandbox in {where}", name, SANDBOXES)
+        policy = section.policy
+        choose(f"{where}: {name}: policy: kind", policy.kind, ("tiny", "hf", "tabular"))
+        choose(f"{where}: {name}: policy: prompt", policy.prompt, ("transcript", "windowed"))
+        choose(f"{where}: {name}: policy: writing", policy.writing, ("constrained", "free"))
+        if policy.kind == "hf" and not policy.model:
+            raise BadInput(f"{where}: {name}: policy: model is empty; it must be a folder or a hub name where kind is 'hf'")
+        if policy.temperature <= 0:
+            raise BadInput(f"{where}: {name}: policy: temperature is {policy.temperature!r}; it must be positive")
+    for method, parameters in preset.methods.items():
+        build(method, parameters, f"{where}: methods: ")
+    for row in preset.sweep.rows:
+        build(row.method, {**preset.methods.get(row.method, {}), **row.parameters}, f"{where}: sweep: {row.label}: ")

@@ -1,0 +1,119 @@
+"""One finished run as one JSON file: gradient noise at the start, training, evaluation of the last checkpoint."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bpo import noise
+from bpo.config import RunConfig
+from bpo.evaluate import by_type, evaluate, panel, plain, success
+from bpo.policies import make_policy
+from bpo.policy import Policy
+from bpo.provenance import code_fingerprint, record, write_json
+from bpo.sandbox import Sandbox
+from bpo.sandboxes import factory
+from bpo.train import Trainer, read_metrics
+
+RESULT = "result.json"
+# Called with (phase, done, total).
+Report = Callable[[str, int, int], None]
+
+
+def finished(config: RunConfig, folder: Path) -> dict[str, Any] | None:
+    """The result of a run that is complete for this configuration and this code, else None."""
+    path = folder / RESULT
+    if not path.is_file():
+        return None
+    try:
+        result = json.loads(path.read_text())
+    except json.JSONDecodeError:
+        return None
+    same = result.get("hash") == config.hash and result.get("origin", {}).get("code") == code_fingerprint()
+    return result if same else None
+
+
+def run(
+    config: RunConfig,
+    folder: Path,
+    *,
+    which: str = "latest",
+    noise_draws: int = 0,
+    noise_tasks: int = 4,
+    report: Report | None = None,
+) -> dict[str, Any]:
+    """Carry a run to its end, from where it was interrupted, and return what `result.json` says.
+
+    The result holds the configuration, its origin, the metrics of every update, every evaluated episode and the cost. All
+    fields but `origin.host`, `origin.date` and those named `seconds` are a function of configuration, code and versions.
+    """
+    start = time.perf_counter()
+    report = report or (lambda phase, done, total: None)
+    settings = config.settings
+    policy = make_policy(config, report)
+    trainer = Trainer(config, folder, policy)
+    try:
+        draws = _noise(config, policy, trainer.sandboxes, noise_draws, noise_tasks, report) if noise_draws else []
+        trainer.run(which, lambda done, row: report("train", done, settings.updates))
+        splits = evaluate_splits(config, policy, trainer.sandboxes, report)
+    finally:
+        trainer.close()
+    metrics = read_metrics(folder / "metrics.jsonl")
+    result = {
+        "config": config.plain(),
+        "parameters": dict(config.recipe().parameters),
+        "hash": config.hash,
+        "name": config.name,
+        "origin": record(),
+        "metrics": [{key: value for key, value in row.items() if key != "seconds"} for row in metrics],
+        "noise": [asdict(draw) for draw in draws],
+        "evaluation": splits,
+        "ledger": {key: value for key, value in asdict(trainer.ledger).items() if not key.endswith("_s")},
+        "seconds": {
+            "total": time.perf_counter() - start,
+            "rollout": trainer.ledger.rollout_s,
+            "update": trainer.ledger.update_s,
+        },
+    }
+    write_json(folder / RESULT, result)
+    return result
+
+
+def evaluate_splits(
+    config: RunConfig, policy: Policy, sandboxes: list[Sandbox], report: Report | None = None
+) -> dict[str, Any]:
+    """Episodes, success and success per task type on every evaluation split of the configuration."""
+    settings, splits = config.settings, {}
+    for split in settings.eval_splits:
+        tasks = panel(sandboxes[0], split, settings.eval_tasks)
+        total = len(tasks) * settings.eval_samples
+        told = (lambda done, split=split, total=total: report(split, done, total)) if report else None
+        episodes, _ = evaluate(policy, sandboxes, tasks, settings.eval_samples, told)
+        splits[split] = {"success": success(episodes), "by_type": by_type(episodes), "episodes": plain(episodes)}
+    return splits
+
+
+def start_result(config: RunConfig, folder: Path, report: Report | None = None) -> dict[str, Any]:
+    """The initial policy under the same evaluation as every run: the row that all others are compared with."""
+    policy = make_policy(config, report)
+    make = factory(config.sandbox, config.sandbox_options)
+    sandboxes = [make() for _ in range(config.settings.concurrency)]
+    try:
+        splits = evaluate_splits(config, policy, sandboxes, report)
+    finally:
+        for sandbox in sandboxes:
+            sandbox.close()
+    result = {"config": config.plain(), "hash": config.hash, "origin": record(), "evaluation": splits}
+    write_json(folder / RESULT, result)
+    return result
+
+
+def _noise(config: RunConfig, policy: Policy, sandboxes, draws: int, width: int, report: Report) -> list[noise.Draw]:
+    # Tasks of the curve split's far end: of the training distribution, neither trained on nor part of the curve.
+    pool = list(sandboxes[0].tasks(config.settings.curve_split))
+    tasks = [[pool[-1 - (number * width + i) % len(pool)] for i in range(width)] for number in range(draws)]
+    return noise.gradient_draws(config.recipe(), policy, sandboxes, tasks, lambda done: report("noise", done, draws))

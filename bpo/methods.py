@@ -1,0 +1,207 @@
+"""THE TABLE: every method is where the tree grows, who gets credit and how the policy moves.
+
+Notebooks, the command line and the documentation read METHODS; nothing else knows a method's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bpo import credit, select
+from bpo.credit import Rule
+from bpo.errors import BadInput, choose
+from bpo.rollout import Growth
+from bpo.select import Spacing
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table.
+
+    growth    parameters -> Growth
+    credit    parameters -> credit rule
+    objective key of bpo.objective.OBJECTIVES; clip and KL weight belong to the run, so that methods share them
+    defaults  every parameter with its default; no others are accepted
+    citation  where the method comes from
+    fidelity  how far this follows its source, and what is our own reading
+    bias      whether the gradient estimate is unbiased for grad J (at ratio 1 and without KL), and if not why
+    """
+
+    summary: str
+    growth: Callable[[Mapping[str, Any]], Growth]
+    credit: Callable[[Mapping[str, Any]], Rule]
+    defaults: Mapping[str, Any]
+    citation: str
+    fidelity: str
+    bias: str
+    objective: str = "ppo_clip"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method with its parameters filled in: what the training loop runs."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    growth: Growth
+    credit: Rule
+    objective: str
+
+
+# Where to branch, by the name used in configurations. The number in `selector_value` is nats, a quantile, a probability or
+# a number of steps, as each selector needs.
+CAUSAL = {
+    "threshold": lambda value, spacing: select.Threshold(value, spacing),
+    "quantile": lambda value, spacing: select.QuantileThreshold(value, spacing),
+    "coin": lambda value, spacing: select.Coin(value, spacing),
+    "every": lambda value, spacing: select.Every(int(value), spacing),
+    "root_only": lambda value, spacing: select.RootOnly(spacing),
+}
+POST_HOC = {
+    "top_entropy": select.TopEntropy,
+    "lowest_entropy": select.LowestEntropy,
+    "random": select.RandomChoice,
+    "equally_spaced": select.EquallySpaced,
+}
+# Parameters that take one of a few words.
+WORDS = {
+    "unit": ("steps", "tokens"),
+    "suffix": ("broadcast", "zero", "nearest"),
+    "prefix": ("backbone", "off"),
+    "fill": ("none", "root"),
+    "weights": ("even", "planned"),
+    "root_baseline": ("trees", "running", "zero"),
+}
+# Smallest value that makes sense.
+LOWEST = {"returns": 2, "points": 0, "width": 2, "gap": 0, "floor": 0.0, "lam": 0.0, "trees": 1, "selector_value": 0.0}
+
+
+def _spacing(p: Mapping[str, Any]) -> Spacing:
+    return Spacing(gap=p["gap"], unit=p["unit"], floor=p["floor"])
+
+
+def _independent(p: Mapping[str, Any]) -> Growth:
+    return Growth(select.RootOnly(), points=1, width=p["returns"], root=True)
+
+
+def _literal(p: Mapping[str, Any]) -> Growth:
+    selector = POST_HOC[choose("selector", p["selector"], POST_HOC)](_spacing(p))
+    return Growth(selector, points=p["points"], width=p["width"], fill=p["fill"])
+
+
+def _split(p: Mapping[str, Any]) -> Growth:
+    selector = CAUSAL[choose("selector", p["selector"], CAUSAL)](p["selector_value"], _spacing(p))
+    return Growth(
+        selector,
+        points=p["points"],
+        width=p["width"],
+        root=p["root"],
+        weights=p["weights"],
+        nested=p["nested"],
+        trees=p["trees"],
+    )
+
+
+METHODS: dict[str, Method] = {
+    "rloo": Method(
+        summary="N rollouts from the root, leave-one-out baseline",
+        growth=_independent,
+        credit=lambda p: credit.rloo,
+        defaults={"returns": 13},
+        citation="Ahmadian et al. 2024, arXiv 2402.14740",
+        fidelity="full; the paper uses REINFORCE, which equals PPO-clip at one update per batch",
+        bias="unbiased",
+    ),
+    "grpo": Method(
+        summary="N rollouts from the root, advantage (R - mean) / population std",
+        growth=_independent,
+        credit=lambda p: credit.grpo,
+        defaults={"returns": 8},
+        citation="Shao et al. 2024, arXiv 2402.03300",
+        fidelity="full for the advantage (BPO's Eq. 2); the loss sums over steps, no division by the response length",
+        bias="biased: the own return is in mean and std",
+    ),
+    "drgrpo": Method(
+        summary="GRPO without the division by the std",
+        growth=_independent,
+        credit=lambda p: credit.drgrpo,
+        defaults={"returns": 8},
+        citation="Liu et al. 2025, arXiv 2503.20783",
+        fidelity="full",
+        bias="biased by the constant factor (N-1)/N",
+    ),
+    "bpo": Method(
+        summary="one backbone, forks at its M most uncertain boundaries, sibling baseline (the literal reading)",
+        growth=_literal,
+        credit=lambda p: partial(credit.bpo, suffix=p["suffix"], prefix=p["prefix"], lam=p["lam"]),
+        defaults={
+            "points": 4,
+            "width": 4,
+            "selector": "top_entropy",
+            "gap": 64,
+            "unit": "tokens",
+            "floor": 0.0,
+            "fill": "none",
+            "suffix": "broadcast",
+            "prefix": "backbone",
+            "lam": 0.95,
+        },
+        citation="He et al. 2026, arXiv 2607.14171",
+        fidelity="Eqs. 3-6 literally; OURS: steps after a branch point (broadcast; the paper leaves them open), token ratios",
+        bias="biased: post hoc selection, steps counted several times, unbranched steps untrained",
+    ),
+    "bpo_split": Method(
+        summary="causal branch points and mass splitting: the unbiased repair",
+        growth=_split,
+        credit=lambda p: partial(credit.bpo_split, root_baseline=p["root_baseline"]),
+        defaults={
+            "points": 4,
+            "width": 4,
+            "selector": "quantile",
+            "selector_value": 0.5,
+            "gap": 64,
+            "unit": "tokens",
+            "floor": 0.0,
+            "root": True,
+            "weights": "even",
+            "nested": False,
+            "trees": 1,
+            "root_baseline": "trees",
+        },
+        citation="OURS (importance splitting: Kahn and Harris 1951; Glasserman et al. 1999)",
+        fidelity="OURS",
+        bias="unbiased",
+    ),
+}
+
+
+def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = "") -> Recipe:
+    """The method `name` with `overrides` on its defaults; BadInput names an unknown method, parameter or unusable value."""
+    method = METHODS[choose("method", name, METHODS)]
+    parameters = dict(method.defaults)
+    for key, value in (overrides or {}).items():
+        choose(f"parameter of method {name}", key, parameters)
+        parameters[key] = _checked(f"{where}{name}.{key}", key, value, method.defaults[key])
+    growth = method.growth(parameters)
+    if name == "bpo_split" and not parameters["root"] and parameters["root_baseline"] == "trees" and growth.trees < 2:
+        raise BadInput(f"{where}{name}.root_baseline: 'trees' needs trees >= 2 or root = true (trees is {growth.trees})")
+    return Recipe(name, parameters, growth, method.credit(parameters), method.objective)
+
+
+def _checked(where: str, key: str, value: Any, default: Any) -> Any:
+    if key in WORDS and value not in WORDS[key]:
+        raise BadInput(f"{where} is {value!r}; it must be one of {', '.join(WORDS[key])}")
+    if isinstance(default, bool) != isinstance(value, bool) or isinstance(default, str) != isinstance(value, str):
+        raise BadInput(f"{where} is {value!r}; it must be a {type(default).__name__}, like {default!r}")
+    if isinstance(default, int) and not isinstance(default, bool) and not isinstance(value, int):
+        raise BadInput(f"{where} is {value!r}; it must be a whole number, like {default!r}")
+    if isinstance(default, float):
+        if not isinstance(value, int | float):
+            raise BadInput(f"{where} is {value!r}; it must be a number, like {default!r}")
+        value = float(value)
+    if key in LOWEST and value < LOWEST[key]:
+        raise BadInput(f"{where} is {value!r}; it must be at least {LOWEST[key]!r}")
+    return value

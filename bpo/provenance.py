@@ -1,0 +1,85 @@
+"""What a result must say about its origin: code, versions, machine, time."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "alfworld", "textworld")
+# Parts of the package that cannot change a number.
+COSMETIC = ("cli.py", "provenance.py", "viz")
+
+
+def code_fingerprint() -> str:
+    """Twelve hex digits over the package's code, blind to comments, docstrings and layout."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        relative = path.relative_to(root)
+        if relative.parts[0] in COSMETIC:
+            continue
+        digest.update(str(relative).encode() + _code(path.read_text()).encode())
+    return digest.hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of everything that can change a number."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def record() -> dict[str, Any]:
+    """Commit (with a mark for uncommitted changes), code fingerprint, versions, host and date."""
+    return {
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "code": code_fingerprint(),
+        "versions": versions(),
+        "host": platform.node(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that readers see the old or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp{os.getpid()}")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def write_json(path: Path, value: Mapping[str, Any] | list) -> None:
+    """Write JSON atomically, sorted keys, so that equal results are equal files."""
+    write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def _code(source: str) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree)
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

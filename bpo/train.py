@@ -1,0 +1,228 @@
+"""The training loop: rollout, credit, update; metrics, checkpoints, resume. The only module that knows an optimiser."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from bpo import checkpoint, update
+from bpo.config import RunConfig
+from bpo.errors import BadInput
+from bpo.evaluate import evaluate, panel, success
+from bpo.policies import make_policy
+from bpo.policy import Policy
+from bpo.provenance import record, write_atomically
+from bpo.rollout import Ledger, grow
+from bpo.sandbox import Sandbox
+from bpo.sandboxes import factory
+from bpo.select import QuantileThreshold
+from bpo.tree import ROOT
+
+# Window of the running statistics of the gradient norm (the paper: 50 mini-batches).
+WINDOW = 50
+# Share of steps with an advantage that matters (the paper: 0.1).
+SIGNAL = 0.1
+# First integers of the keys of the streams that a run spawns.
+TASKS, ROLLOUT = 1, 2
+
+Progress = Callable[[int, dict[str, Any]], None]
+
+
+class Trainer:
+    """One run. `run` does what is left of it; everything that decides its future is in `state`, and so in a checkpoint."""
+
+    def __init__(self, config: RunConfig, folder: Path, policy: Policy | None = None):
+        self.config, self.folder, self.recipe = config, folder, config.recipe()
+        settings = config.settings
+        make = factory(config.sandbox, config.sandbox_options)
+        trees = settings.tasks_per_update * self.recipe.growth.trees
+        self.sandboxes: list[Sandbox] = [make() for _ in range(min(settings.concurrency, max(trees, settings.curve_tasks)))]
+        self.policy = policy or make_policy(config)
+        self.reference = self.policy.frozen_copy() if settings.beta > 0 else None
+        self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=settings.lr, weight_decay=0.0)
+        self.train_tasks = self.sandboxes[0].tasks("train")
+        if settings.tasks_per_update > len(self.train_tasks):
+            raise BadInput(
+                f"tasks_per_update is {settings.tasks_per_update}, but there are {len(self.train_tasks)} training tasks"
+            )
+        self.done = 0
+        self.ledger = Ledger()
+        self.norms: deque[float] = deque(maxlen=WINDOW)
+        self.seen = 0
+        self.running = 0.0
+
+    def run(self, which: str = "latest", progress: Progress | None = None) -> Policy:
+        """Train to the last update, from the named checkpoint where there is one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        state = checkpoint.load(self.folder, which)
+        if state is not None:
+            self.load_state(state)
+        self._start_files()
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.done)
+        try:
+            if self.done == 0 and self.config.settings.curve_every:
+                self._log({"update": 0, "curve": self.curve()}, writer)
+            while self.done < self.config.settings.updates:
+                row = self.one_update()
+                settings = self.config.settings
+                if settings.curve_every and self.done % settings.curve_every == 0:
+                    row["curve"] = self.curve()
+                self._log(row, writer)
+                if self.done % settings.checkpoint_every == 0 or self.done == settings.updates:
+                    checkpoint.save(self.folder, self.done, self.state())
+                if progress:
+                    progress(self.done, row)
+        finally:
+            writer.close()
+        self.policy.save(self.folder / "policy")
+        return self.policy
+
+    def close(self) -> None:
+        """Close the sandboxes."""
+        for sandbox in self.sandboxes:
+            sandbox.close()
+
+    def tasks_of(self, number: int) -> list[str]:
+        """Training tasks of an update: a function of the seed and the update alone, so all methods meet the same tasks."""
+        rng = np.random.default_rng([TASKS, self.config.seed, number])
+        picks = rng.choice(len(self.train_tasks), size=self.config.settings.tasks_per_update, replace=False)
+        return [self.train_tasks[int(i)] for i in picks]
+
+    def one_update(self) -> dict[str, Any]:
+        """Rollout, credit, update; returns the row of metrics."""
+        import time
+
+        settings, growth = self.config.settings, self.recipe.growth
+        key = (ROLLOUT, self.config.seed, self.done)
+        trees, ledger = grow(self.tasks_of(self.done), self.sandboxes, self.policy, growth, key)
+        start = time.perf_counter()
+        credits = update.credits_by_task(trees, self.recipe.credit, self.running if self.seen else None)
+        batch = update.make_batch(trees, credits)
+        self._set_lr()
+        options = {"clip": settings.clip, "beta": settings.beta} if self.recipe.objective == "ppo_clip" else {}
+        for _ in range(settings.epochs):
+            update.zero_grad(self.policy)
+            facts = update.backward(self.policy, self.reference, batch, self.recipe.objective, options)
+            norm = update.grad_norm(self.policy)
+            # A batch without any contrast says nothing; stepping on it would only replay AdamW's momentum.
+            if batch.steps:
+                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_grad_norm)
+                self.optimizer.step()
+        growth.selector.observe(trees)
+        for tree in trees:
+            self.seen += 1
+            self.running += (float(tree.value[ROOT]) - self.running) / self.seen
+        self.norms.append(norm)
+        ledger.update_s = time.perf_counter() - start
+        self.ledger = self.ledger + ledger
+        self.done += 1
+        return self._row(trees, credits, facts, norm, ledger)
+
+    def curve(self) -> float:
+        """Success on the curve panel: fresh tasks of the training distribution that are neither trained nor evaluated on."""
+        settings = self.config.settings
+        tasks = panel(self.sandboxes[0], settings.curve_split, settings.curve_tasks)
+        return success(evaluate(self.policy, self.sandboxes, tasks)[0])
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides the rest of the run. Random streams are spawned from (seed, update), so they are in here."""
+        return {
+            "update": self.done,
+            "config": self.config.hash,
+            "seed": self.config.seed,
+            "policy": self.policy.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "selector": self.recipe.growth.selector.state_dict(),
+            "norms": list(self.norms),
+            "seen": self.seen,
+            "running": self.running,
+            "ledger": asdict(self.ledger),
+            "torch_rng": torch.get_rng_state(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continue where `state` was taken."""
+        self.done, self.seen, self.running = state["update"], state["seen"], state["running"]
+        self.policy.load_state_dict(state["policy"])
+        self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=self.config.settings.lr, weight_decay=0.0)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.recipe.growth.selector.load_state_dict(state["selector"])
+        self.norms = deque(state["norms"], maxlen=WINDOW)
+        self.ledger = Ledger(**state["ledger"])
+        torch.set_rng_state(state["torch_rng"])
+
+    def _set_lr(self) -> None:
+        settings = self.config.settings
+        factor = 1.0
+        if settings.schedule == "cosine":
+            factor = 0.5 * (1 + math.cos(math.pi * self.done / max(settings.updates, 1)))
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.lr * factor
+
+    def _row(self, trees, credits, facts, norm, ledger) -> dict[str, Any]:
+        causal, selector = self.recipe.growth.selector.causal, self.recipe.growth.selector
+        magnitudes = [np.abs(credit.advantage[1:]) for credit in credits]
+        tokens = max(facts["tokens"], 1)
+        mean, variance = float(np.mean(self.norms)), float(np.var(self.norms))
+        row = {
+            "update": self.done,
+            "success": float(np.mean([update.root_estimate(tree, causal) for tree in trees])),
+            "return": float(np.mean([tree.value[ROOT] for tree in trees])),
+            "entropy": float(np.nanmean(np.concatenate([tree.entropy for tree in trees]))),
+            "grad_norm": norm,
+            "grad_norm_mean": mean,
+            "grad_norm_var": variance,
+            "signal_steps": float(np.mean(np.concatenate(magnitudes) > SIGNAL)),
+            "signal_trees": float(np.mean([m.max() > SIGNAL for m in magnitudes])),
+            "loss": facts["loss"],
+            "kl": facts["kl"] / tokens,
+            "approx_kl": facts["approx_kl"] / tokens,
+            "clip_fraction": facts["clipped"] / tokens,
+            "branch_points": float(np.mean([len(tree.branch_points) for tree in trees])),
+            "returns_per_tree": ledger.returns / len(trees),
+            "ledger": {k: v for k, v in asdict(ledger).items() if not k.endswith("_s")},
+            "seconds": {"rollout": ledger.rollout_s, "update": ledger.update_s},
+        }
+        if isinstance(selector, QuantileThreshold):
+            row["threshold"] = selector.threshold
+        return row
+
+    def _start_files(self) -> None:
+        write_atomically(
+            self.folder / "config.yaml",
+            yaml.safe_dump({"config": self.config.plain(), "hash": self.config.hash, "origin": record()}, sort_keys=False),
+        )
+        path = self.folder / "metrics.jsonl"
+        rows = read_metrics(path) if path.exists() and self.done else []
+        kept = [row for row in rows if row["update"] <= self.done]
+        write_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
+
+    def _log(self, row: dict[str, Any], writer) -> None:
+        with (self.folder / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        flat = {**row, **row.get("ledger", {}), **{f"seconds/{k}": v for k, v in row.get("seconds", {}).items()}}
+        for name, value in flat.items():
+            if isinstance(value, int | float) and name != "update":
+                writer.add_scalar(name, value, row["update"])
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The rows of a metrics.jsonl; a last line that was cut off by a kill is left out."""
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows

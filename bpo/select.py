@@ -209,10 +209,8 @@ class EquallySpaced(PostHocSelector):
     """Boundaries that divide the finished backbone evenly (Table 3). The causal counterpart is Every."""
 
     def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
-        if not candidates:
-            return []
-        picks = np.linspace(0, len(candidates) - 1, min(count, len(candidates)) + 2)[1:-1]
-        first = [candidates[round(x)] for x in picks]
+        # The middles of `count` equal stretches.
+        first = [candidates[int((i + 0.5) * len(candidates) / count)] for i in range(min(count, len(candidates)))]
         return list(dict.fromkeys([*first, *candidates]))
 
 

@@ -1,0 +1,44 @@
+# Two commands on a bare clone: `make reproduce` and `make test`. Both install into .venv first.
+#   PYTHON   the interpreter to start from (3.11 or newer)
+#   PRESET   what `make reproduce` runs: smoke, quick (default), laptop
+PYTHON ?= python3
+PRESET ?= quick
+BIN := .venv/bin
+
+# One thread per process: two processes with two spinning torch threads each are many times slower on two cores.
+export OMP_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: venv reproduce test test-slow lint bench clean
+
+venv: .venv/installed
+
+.venv/installed: pyproject.toml
+	@echo "Installing into .venv (a few minutes the first time)."
+	@echo "Two packages compile C and C++ code: fast-downward-textworld (the planner behind ALFWorld) and jericho (part of TextWorld)."
+	@command -v cmake >/dev/null || { echo "cmake is missing: without it the planner cannot be built. Debian/Ubuntu: apt-get install cmake; macOS: brew install cmake"; exit 1; }
+	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "a C++ compiler is missing: without it the planner cannot be built. Debian/Ubuntu: apt-get install g++; macOS: xcode-select --install"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: Python 3.11 or newer is needed (make PYTHON=python3.11 ...)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[household,notebooks,dev]"
+	@touch $@
+
+reproduce: venv
+	$(BIN)/python -m reproduce run --preset $(PRESET)
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout 600 -p no:randomly notebooks
+
+test-slow: venv
+	$(BIN)/python -m pytest -m slow
+
+bench: venv
+	$(BIN)/python benchmarks/household.py
+
+clean:
+	rm -rf .venv runs build *.egg-info

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from rooms import demonstration, room, streams
+from rooms import demonstration, room
 
 from bpo.errors import BadInput
 from bpo.policies.imitation import imitate, lesson, warmup_cosine
@@ -40,7 +40,7 @@ def test_imitation_learns_its_demonstrations(make_policy, settings):
     assert seen[-1] == ("imitation", 40, 40)
     assert stats["action_loss"][-1] < 0.5 * stats["action_loss"][0]
     if not settings.get("prompt"):
-        assert stats["text_loss"][-1] < 0.5 * stats["text_loss"][0]
+        assert stats["text_loss"][-1] < 0.7 * stats["text_loss"][0]
     recorded = [(context, policy.decide(context, e[0][1])) for e in episodes for context in [policy.begin(e[0][0])]]
     assert policy.logprob(recorded)[0].sum().item() > 0.5 * before.logprob(recorded)[0].sum().item()
 

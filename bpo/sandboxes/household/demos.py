@@ -1,7 +1,7 @@
 """Expert demonstrations: winning plays for imitation, with the search that an agent without the map has to do.
 
-A planner that knows where everything is walks straight to the object. Imitating it teaches nothing about looking for things, so a
-demonstration visits a random number of plausible wrong places first.
+A planner that knows where everything is walks straight to the object. Imitating it teaches nothing about looking for things,
+so a demonstration visits a random number of plausible wrong places first.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def demonstration(task: str | Game, seed: int, search: tuple[int, int] = (0, 2),
     """A winning list of actions for a task id of a generated game, or for a Game.
 
     `search` bounds how many plausible wrong receptacles are visited (and opened) before the objects are found; the number is
-    drawn from `seed`, and lowered until the demonstration fits into `max_steps` (default: the difficulty's). A real game's stored
-    walkthrough is returned as it is, BadInput where the file has none.
+    drawn from `seed`, and lowered until the demonstration fits into `max_steps` (default: the difficulty's). A real game's
+    stored walkthrough is returned as it is, BadInput where the file has none.
     """
     game = generate(task) if isinstance(task, str) else task
     if game.scene is None:
@@ -44,7 +44,7 @@ def plan(scene: Scene) -> list[str]:
 
 
 def play(sandbox: Sandbox, task: str, actions: Sequence[str]) -> tuple[list[tuple[Observation, str]], Outcome]:
-    """Play `actions` from the start of `task`; return what was seen before each action with the action, and the last outcome."""
+    """Play `actions` from the start of `task`; return (what was seen, action) per step and the last outcome."""
     observation = sandbox.reset(task)
     seen: list[tuple[Observation, str]] = []
     outcome = Outcome(observation, 0.0, False)

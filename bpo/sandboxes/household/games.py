@@ -63,9 +63,9 @@ def hash_receptacles(ids: Iterable[str]) -> str:
 class GameFolder:
     """The official games under a folder laid out like $ALFWORLD_DATA: json_2.1.1/<split>/**/game.tw-pddl.
 
-    The folder given may be that of `json_2.1.1`, or it, or one that holds the splits. A task id is the path of the game's folder
-    from there, `valid_seen/look_at.../trial_...`. As in ALFWorld, games with movable receptacles or slices and games marked
-    unsolvable are left out. `panel` is `valid_train` where the data has it. Nothing is ever written there.
+    The folder given may be that of `json_2.1.1`, or it, or one that holds the splits. A task id is the path of the game's
+    folder from there, `valid_seen/look_at.../trial_...`. As in ALFWorld, games with movable receptacles or slices and games
+    marked unsolvable are left out. `panel` is `valid_train` where the data has it. Nothing is ever written there.
     """
 
     def __init__(self, folder: str | os.PathLike):

@@ -52,57 +52,60 @@ class Room:
     objects: tuple[str, ...]
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
+
+
+def _counts(text: str) -> dict[str, int]:
+    return {kind: int(most) for kind, most in map(str.split, text.split(", "))}
+
+
 ROOMS = {
     "Kitchen": Room(
         ("Fridge", "Microwave", "SinkBasin"),
-        dict(
-            Cabinet=8, CoffeeMachine=1, CounterTop=3, DiningTable=1, Drawer=6, GarbageCan=1, Shelf=3, SideTable=1, StoveBurner=4
+        _counts(
+            "Cabinet 8, CoffeeMachine 1, CounterTop 3, DiningTable 1, Drawer 6, GarbageCan 1, Shelf 3, SideTable 1, "
+            "StoveBurner 4"
         ),
-        tuple(
-            "Apple Bowl Bread ButterKnife Cup DishSponge Egg Fork Glassbottle Kettle Knife Ladle Lettuce Mug Pan PepperShaker "
-            "Plate Pot Potato SaltShaker SoapBottle Spatula Spoon Tomato WineBottle".split()
+        _names(
+            "Apple, Bowl, Bread, ButterKnife, Cup, DishSponge, Egg, Fork, Glassbottle, Kettle, Knife, Ladle, Lettuce, "
+            "Mug, Pan, PepperShaker, Plate, Pot, Potato, SaltShaker, SoapBottle, Spatula, Spoon, Tomato, WineBottle"
         ),
     ),
     "Bathroom": Room(
         ("SinkBasin",),
-        dict(
-            BathtubBasin=1,
-            Cabinet=5,
-            CounterTop=2,
-            Drawer=6,
-            GarbageCan=1,
-            HandTowelHolder=2,
-            Shelf=3,
-            SideTable=1,
-            Toilet=1,
-            ToiletPaperHanger=1,
+        _counts(
+            "BathtubBasin 1, Cabinet 5, CounterTop 2, Drawer 6, GarbageCan 1, HandTowelHolder 2, Shelf 3, SideTable "
+            "1, Toilet 1, ToiletPaperHanger 1"
         ),
-        tuple(
-            "Candle Cloth DishSponge HandTowel Plunger SoapBar SoapBottle SprayBottle TissueBox ToiletPaper ToiletPaperRoll".split()
+        _names(
+            "Candle, Cloth, DishSponge, HandTowel, Plunger, SoapBar, SoapBottle, SprayBottle, TissueBox, ToiletPaper, "
+            "ToiletPaperRoll"
         ),
     ),
     "Bedroom": Room(
         ("Bed",),
-        dict(ArmChair=1, Desk=2, Drawer=8, Dresser=1, GarbageCan=1, LaundryHamper=1, Safe=1, Shelf=6, SideTable=2),
-        tuple(
-            "AlarmClock BaseballBat BasketBall Book Bowl CD CellPhone Cloth CreditCard KeyChain Laptop Mug Pen Pencil Pillow "
-            "Statue TennisRacket TissueBox Watch".split()
+        _counts("ArmChair 1, Desk 2, Drawer 8, Dresser 1, GarbageCan 1, LaundryHamper 1, Safe 1, Shelf 6, SideTable 2"),
+        _names(
+            "AlarmClock, BaseballBat, BasketBall, Book, Bowl, CD, CellPhone, Cloth, CreditCard, KeyChain, Laptop, "
+            "Mug, Pen, Pencil, Pillow, Statue, TennisRacket, TissueBox, Watch"
         ),
     ),
     "LivingRoom": Room(
         ("Sofa",),
-        dict(
-            ArmChair=2, Cabinet=4, CoffeeTable=2, DiningTable=1, Drawer=6, Dresser=1, GarbageCan=1, Safe=1, Shelf=4, SideTable=3
+        _counts(
+            "ArmChair 2, Cabinet 4, CoffeeTable 2, DiningTable 1, Drawer 6, Dresser 1, GarbageCan 1, Safe 1, Shelf 4, "
+            "SideTable 3"
         ),
-        tuple(
-            "Book Bowl Candle CellPhone CreditCard KeyChain Laptop Newspaper Pen Pencil Pillow Plate RemoteControl Statue "
-            "TissueBox Vase Watch WateringCan".split()
+        _names(
+            "Book, Bowl, Candle, CellPhone, CreditCard, KeyChain, Laptop, Newspaper, Pen, Pencil, Pillow, Plate, "
+            "RemoteControl, Statue, TissueBox, Vase, Watch, WateringCan"
         ),
     ),
 }
 
-# A layout is the sorted tuple of a room's receptacle kinds. The engine lists receptacles by kind and number, so two layouts that
-# differ only in order would look the same; hence there is one order.
+# A layout is the sorted tuple of a room's receptacle kinds. The engine lists receptacles by kind and number, so two layouts
+# that differ only in order would look the same; hence there is one order.
 Layout = tuple[str, ...]
 
 

@@ -23,8 +23,8 @@ class Entity:
 def display_names(ids: Iterable[str]) -> dict[str, Entity]:
     """Name every object as ALFWorld does: kinds are numbered from the last id in sorted order down to 1.
 
-    A basin's id starts with the kind of its parent (`sink_bar_..._bar_sinkbasin`) and is shown as `sinkbasin 1`. An id without a
-    position keeps its name, with the trailing space that ALFWorld gives it.
+    A basin's id starts with the kind of its parent (`sink_bar_..._bar_sinkbasin`) and is shown as `sinkbasin 1`. An id without
+    a position keeps its name, with the trailing space that ALFWorld gives it.
     """
     ids = sorted(ids)
     kinds = {name: _kind(name) for name in ids}

@@ -63,6 +63,11 @@ def split_intro(raw: str) -> tuple[str, str]:
     return text.removeprefix(_BANNER).strip(), task.strip()
 
 
+def facts(game: Game, won: bool, done: bool) -> MappingProxyType:
+    """The `info` of an outcome: won, truncated (over because of the step limit), task_type, task."""
+    return MappingProxyType({"won": won, "truncated": done and not won, "task_type": game.task_type, "task": game.task})
+
+
 class Household:
     """ALFWorld's text games: find an object, perhaps clean, heat or cool it, and put it somewhere.
 
@@ -125,10 +130,7 @@ class Household:
         node, raw = episode.engine.step(self._node, action.strip())
         steps = len(self._actions) + 1
         self._move(node, raw, (*self._actions, action), node.won or steps >= self.max_steps)
-        info = dict(
-            won=node.won, truncated=self._done and not node.won, task_type=episode.game.task_type, task=episode.game.task
-        )
-        return Outcome(self._observe(), float(node.won), self._done, MappingProxyType(info))
+        return Outcome(self._observe(), float(node.won), self._done, facts(episode.game, node.won, self._done))
 
     def raw(self) -> str:
         """The engine's own text for the present observation, byte for byte."""
@@ -147,8 +149,8 @@ class Household:
             raise SnapshotError(f"a household snapshot is needed, not {type(snapshot).__name__}")
         if snapshot.episode is not self._episode:
             raise SnapshotError(
-                f"the snapshot belongs to another sandbox or to an episode before the last reset (task {snapshot.episode.game.task!r}); "
-                "use portable() and resume() to carry a state over"
+                f"the snapshot (of task {snapshot.episode.game.task!r}) belongs to another sandbox or to an episode before the "
+                "last reset; use portable() and resume() to carry a state over"
             )
         self._move(snapshot.node, snapshot.raw, snapshot.actions, snapshot.done)
         return self._observe()

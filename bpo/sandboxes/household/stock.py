@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from types import MappingProxyType
 
 from bpo.cache import cache_dir
 from bpo.sandbox import Observation, Outcome
-from bpo.sandboxes.household.sandbox import Household, split_intro
+from bpo.sandboxes.household.sandbox import Household, facts, split_intro
 
 
 class StockHousehold(Household):
@@ -44,8 +43,7 @@ class StockHousehold(Household):
         self._state, score, won = self._env.step(action)
         self._steps += 1
         self._done = won or self._steps >= self.max_steps
-        info = dict(won=won, truncated=self._done and not won, task_type=self._game.task_type, task=self._game.task)
-        return Outcome(self._observe(), float(score), self._done, MappingProxyType(info))
+        return Outcome(self._observe(), float(score), self._done, facts(self._game, won, self._done))
 
     def raw(self) -> str:
         """The engine's own text for the present observation."""
@@ -94,7 +92,7 @@ def _environment():
 
 @contextlib.contextmanager
 def _alfworld_import() -> Iterator[None]:
-    """Importing alfworld makes the folder $ALFWORLD_DATA (default ~/.cache/alfworld) and sets the variable: let it do neither."""
+    """Importing alfworld makes the folder $ALFWORLD_DATA (or ~/.cache/alfworld) and sets the variable: let it do neither."""
     before = os.environ.get("ALFWORLD_DATA")
     os.environ["ALFWORLD_DATA"] = str(cache_dir("household"))
     try:

@@ -1,0 +1,147 @@
+"""Proves on random walks that a sandbox's fork is exact: interleaved branches against fresh replays, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bpo.errors import BadInput
+from bpo.sandbox import Observation, Outcome, Sandbox
+
+JUMP = 0.08  # chance per turn that a branch goes on from an older snapshot instead of its newest
+SHOWN = 5  # differences that a report describes
+
+
+@dataclass(frozen=True)
+class Report:
+    """Result of a check: steps compared with a replay, how many of them (or of the restored states) differed, and the first."""
+
+    steps: int
+    mismatches: int
+    first_differences: tuple[str, ...]
+
+
+@dataclass
+class _Branch:
+    """A path from the start: entry i of `seen` and `snapshots` belongs to the state after `actions[:i]`."""
+
+    actions: list[str] = field(default_factory=list)
+    seen: list[tuple] = field(default_factory=list)
+    snapshots: list[Any] = field(default_factory=list)
+    keys: list[Any] = field(default_factory=list)
+    done: list[bool] = field(default_factory=list)
+
+    def cut(self, length: int) -> _Branch:
+        """A copy of the first `length` actions."""
+        return _Branch(
+            self.actions[:length], *(part[: length + 1] for part in (self.seen, self.snapshots, self.keys, self.done))
+        )
+
+    def add(self, seen: tuple, snapshot: Any, key: Any, done: bool) -> None:
+        for part, value in ((self.seen, seen), (self.snapshots, snapshot), (self.keys, key), (self.done, done)):
+            part.append(value)
+
+
+def check_fork(
+    make_sandbox: Callable[[], Sandbox],
+    tasks: Sequence[str],
+    *,
+    games: int,
+    branches: int,
+    steps: int,
+    seed: int,
+    reference: Callable[[], Any] | None = None,
+    propose: Callable[[Observation, np.random.Generator], str] | None = None,
+) -> Report:
+    """Walk in `games` of the tasks, evenly spread, with `branches` interleaved branches of about `steps` steps each.
+
+    At each turn a random branch is restored, its state compared with what that branch saw last, one action played and the new
+    state snapshotted; now and then a branch goes on from an older snapshot. Afterwards every path is played again from a fresh
+    reset of `reference()` (default: of `make_sandbox()`), which needs reset and step alone. Compared are the text, the admissible
+    actions, reward and done, and `raw()` where both sandboxes have it. `propose` chooses actions (default: `by_verb`).
+    """
+    rng = np.random.default_rng(seed)
+    sandbox = make_sandbox()
+    replay = (reference or make_sandbox)()
+    differences: list[str] = []
+    compared = 0
+    try:
+        if len(tasks) < games:
+            raise BadInput(f"games is {games}, but there are only {len(tasks)} tasks")
+        for index in np.linspace(0, len(tasks) - 1, games).astype(int):
+            task = tasks[int(index)]
+            raw = hasattr(sandbox, "raw") and hasattr(replay, "raw")
+            paths = _walk(sandbox, task, branches, steps, rng, propose or by_verb, raw, differences)
+            for path in paths:
+                compared += _replay(replay, task, path, raw, differences)
+    finally:
+        sandbox.close()
+        replay.close()
+    return Report(compared, len(differences), tuple(differences[:SHOWN]))
+
+
+def by_verb(observation: Observation, rng: np.random.Generator) -> str:
+    """A random action whose first word is drawn first, so that rare kinds of action are played as often as common ones."""
+    if not observation.actions:
+        raise BadInput("this sandbox lists no actions: give check_fork a `propose` function")
+    verbs = sorted({action.split()[0] for action in observation.actions})
+    verb = verbs[rng.integers(len(verbs))]
+    fitting = [action for action in observation.actions if action.split()[0] == verb]
+    return fitting[rng.integers(len(fitting))]
+
+
+def _walk(sandbox, task, branches, steps, rng, propose, raw, differences) -> list[_Branch]:
+    """Grow the branches on one sandbox; return every path walked."""
+    root = _Branch()
+    last = {0: sandbox.reset(task)}
+    root.add(_view(Outcome(last[0], 0.0, False), sandbox, raw), sandbox.snapshot(), sandbox.state_key(), False)
+    grown = [root.cut(0) for _ in range(branches)]
+    finished: list[_Branch] = []
+    for _ in range(branches * steps):
+        index = int(rng.integers(branches))
+        branch = grown[index]
+        if branch.done[-1] or rng.random() < JUMP:
+            finished.append(branch)
+            source = grown[int(rng.integers(branches))]
+            alive = [i for i, done in enumerate(source.done) if not done]
+            branch = grown[index] = source.cut(alive[int(rng.integers(len(alive)))])
+        observation = sandbox.restore(branch.snapshots[-1])
+        where = f"{task}, branch {index}, after {branch.actions}"
+        if _state(observation, sandbox, raw) != (*branch.seen[-1][:3], branch.keys[-1]):
+            differences.append(f"{where}: the restored state is not the one that was left")
+        action = propose(observation, rng)
+        outcome = sandbox.step(action)
+        branch.actions.append(action)
+        branch.add(_view(outcome, sandbox, raw), sandbox.snapshot(), sandbox.state_key(), outcome.done)
+    paths = finished + grown
+    longer = {
+        tuple(path.actions[:i]) for path in paths for i in range(len(path.actions))
+    }  # a prefix is covered by its longer path
+    return list({tuple(path.actions): path for path in paths if path.actions and tuple(path.actions) not in longer}.values())
+
+
+def _replay(replay, task: str, path: _Branch, raw: bool, differences: list[str]) -> int:
+    """Play a path on the reference and note every step that differs; return the number of steps."""
+    seen = [_view(Outcome(replay.reset(task), 0.0, False), replay, raw)]
+    for action in path.actions:
+        seen.append(_view(replay.step(action), replay, raw))
+    names = ("text", "actions", "raw text", "reward", "done")
+    for number, (mine, theirs) in enumerate(zip(path.seen, seen, strict=True)):
+        for name, a, b in zip(names, mine, theirs, strict=True):
+            if a != b:
+                differences.append(f"{task}, after {path.actions[:number]}: {name} is {a!r}, in the replay {b!r}")
+                break
+    return len(path.actions)
+
+
+def _view(outcome: Outcome, sandbox, raw: bool) -> tuple:
+    observation = outcome.observation
+    text = sandbox.raw() if raw else None
+    return observation.text, observation.actions, text, float(outcome.reward), bool(outcome.done)
+
+
+def _state(observation: Observation, sandbox, raw: bool) -> tuple:
+    return observation.text, observation.actions, sandbox.raw() if raw else None, sandbox.state_key()

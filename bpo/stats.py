@@ -1,70 +1,115 @@
-"""Intervals for few seeds and many tasks: paired, hierarchical bootstrap.
+"""Intervals for few seeds and many tasks: a paired bootstrap over seeds and tasks.
 
-Success is an array [seeds, tasks]: the mean over an episode's samples for each training seed and evaluation task. Seeds are
-resampled, and within them tasks; tasks are common to all methods (and so are their random streams), hence paired. With two or
-three seeds the interval says little about seed-to-seed variation: print the seeds' own values beside it.
+Success is an array [seeds, tasks]: the mean over an episode's samples for each training seed and evaluation task. All methods
+are evaluated on the same tasks with the same random streams, and equal seeds share their training tasks, so one resample draws
+the seeds and the tasks once and uses them for every method: differences are paired. The tasks of a resample are common to its
+seeds, because a task is as hard for one seed as for the next. Such a crossed bootstrap errs on the wide side (Owen 2007,
+arXiv 0712.1111). With two or three seeds the interval says little about seed-to-seed variation, and with one seed nothing:
+print the seeds' own values beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 RESAMPLES = 4000
 LEVEL = 95.0
+# Sums of shares like 1/3 are off by this much at most.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval lies wholly above or below zero (up to rounding), else 0."""
+        return int(self.low > ROUNDING) - int(self.high < -ROUNDING)
 
 
 def interval(values: np.ndarray) -> tuple[float, float]:
-    """Percentile interval of bootstrap values [resamples]."""
+    """Percentile interval of bootstrap values [resamples]; (nan, nan) where there are none."""
+    if not len(values):
+        return float("nan"), float("nan")
     low, high = np.percentile(values, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
     return float(low), float(high)
 
 
 def bootstrap(
-    arrays: list[np.ndarray], statistic: Callable[[list[float]], float], seed: int = 0, resamples: int = RESAMPLES
-) -> tuple[float, tuple[float, float]]:
-    """A statistic of the mean success of several methods, with its 95 % interval.
+    arrays: Sequence[np.ndarray], statistic: Callable[..., np.ndarray], seed: int = 0, resamples: int = RESAMPLES
+) -> Estimate:
+    """A statistic of the mean successes of several methods.
 
-    arrays: one [seeds, tasks] array per method, the same tasks in the same order. A method with one policy for all seeds (the
-    warm start) has one row. Seeds of equal number of rows are paired: they share training tasks.
+    arrays     one [seeds, tasks] array per method, the same tasks in the same order. Methods with equally many seeds are
+               resampled with the same seeds; a method with one policy for all seeds (the warm start) has one row
+    statistic  called with one argument per method, its mean successes [resamples]; returns [resamples]
     """
-    tasks = {array.shape[1] for array in arrays}
-    if len(tasks) != 1:
-        raise ValueError(f"methods were evaluated on different numbers of tasks: {sorted(tasks)}")
+    arrays = [np.asarray(array, float) for array in arrays]
+    widths = sorted({array.shape[1] for array in arrays})
+    if len(widths) != 1:
+        raise ValueError(f"methods were evaluated on different numbers of tasks: {widths}")
     rng = np.random.default_rng(seed)
-    rows = sorted({array.shape[0] for array in arrays})
-    values = np.empty(resamples)
-    for i in range(resamples):
-        columns = rng.integers(0, array_tasks := tasks_of(arrays), size=array_tasks)
-        picks = {count: rng.integers(0, count, size=count) for count in rows}
-        values[i] = statistic([float(array[picks[array.shape[0]]][:, columns].mean()) for array in arrays])
-    return statistic([float(array.mean()) for array in arrays]), interval(values)
+    tasks = _counts(rng, resamples, widths[0])
+    seeds = {rows: _counts(rng, resamples, rows) for rows in sorted({len(array) for array in arrays})}
+    means = [((seeds[len(array)] @ array) * tasks).sum(axis=1) / array.size for array in arrays]
+    value = statistic(*(np.array([array.mean()]) for array in arrays))[0]
+    return Estimate(float(value), *interval(statistic(*means)))
 
 
-def tasks_of(arrays: list[np.ndarray]) -> int:
-    """Number of evaluation tasks."""
-    return arrays[0].shape[1]
+def difference(method: np.ndarray, other: np.ndarray, seed: int = 0) -> Estimate:
+    """Mean success of `method` minus that of `other`, paired by task and, where both have equally many, by seed."""
+    return bootstrap([method, other], np.subtract, seed)
 
 
-def difference(method: np.ndarray, other: np.ndarray, seed: int = 0) -> tuple[float, tuple[float, float]]:
-    """Mean success of `method` minus that of `other`, paired by task and, where both have them, by seed."""
-    return bootstrap([method, other], lambda means: means[0] - means[1], seed)
-
-
-def success(method: np.ndarray, seed: int = 0) -> tuple[float, tuple[float, float]]:
+def success(method: np.ndarray, seed: int = 0) -> Estimate:
     """Mean success of one method."""
-    return bootstrap([method], lambda means: means[0], seed)
+    return bootstrap([method], lambda mean: mean, seed)
+
+
+def variance(norms: np.ndarray) -> np.ndarray:
+    """Var|g| over the last axis."""
+    return np.var(norms, axis=-1)
+
+
+def scale_free(norms: np.ndarray) -> np.ndarray:
+    """Var|g| / mean(|g|)^2 over the last axis; nan where the mean is zero."""
+    mean = np.mean(norms, axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(mean > 0, np.var(norms, axis=-1) / mean**2, np.nan)
 
 
 def ratio_of_noise(
-    a: list[np.ndarray], b: list[np.ndarray], measure: Callable[[np.ndarray], float], seed: int = 0, resamples: int = RESAMPLES
-) -> tuple[float, tuple[float, float]]:
-    """measure(a) / measure(b) of gradient norms, lists of [draws] arrays (one per seed), draws paired by position."""
-    x, y = np.concatenate(a), np.concatenate(b)
+    norms: Sequence[float],
+    reference: Sequence[float],
+    measure: Callable[[np.ndarray], np.ndarray],
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Estimate:
+    """measure(norms) / measure(reference) of gradient norms [draws] at one frozen policy, draws paired by their tasks.
+
+    Resamples in which the reference does not vary are left out.
+    """
+    x, y = np.asarray(norms, float), np.asarray(reference, float)
     if x.shape != y.shape:
-        raise ValueError(f"gradient draws differ in number: {x.shape[0]} and {y.shape[0]}")
-    rng = np.random.default_rng(seed)
-    picks = rng.integers(0, len(x), size=(resamples, len(x)))
-    values = np.array([measure(x[p]) / measure(y[p]) if measure(y[p]) else np.nan for p in picks])
-    return measure(x) / measure(y) if measure(y) else float("nan"), interval(values[np.isfinite(values)])
+        raise ValueError(f"gradient draws differ in number: {len(x)} and {len(y)}")
+    picks = np.random.default_rng(seed).integers(0, len(x), size=(resamples, len(x)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(np.divide(measure(x), measure(y)))
+        values = np.divide(measure(x[picks]), measure(y[picks]))
+    return Estimate(value if np.isfinite(value) else float("nan"), *interval(values[np.isfinite(values)]))
+
+
+def _counts(rng: np.random.Generator, resamples: int, items: int) -> np.ndarray:
+    # How often each item is drawn in each resample: float64 [resamples, items], every row sums to `items`.
+    picks = rng.integers(0, items, size=(resamples, items))
+    counts = np.zeros((resamples, items))
+    np.add.at(counts, (np.arange(resamples)[:, None], picks), 1.0)
+    return counts

@@ -28,7 +28,7 @@ def train(
     method: Annotated[str, typer.Option(help="A key of the table that `bpo methods` prints.")],
     sandbox: Annotated[str, typer.Option(help="household or toy.")],
     preset: Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")],
-    seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder that holds the run's folder.")] = Path("runs"),
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A method parameter, KEY=VALUE; may be repeated.", metavar="KEY=VALUE")
@@ -42,6 +42,7 @@ def train(
     from bpo.config import load_preset
     from bpo.errors import choose
 
+    _at_least(0, seed=seed)
     config = load_preset(preset).run(method, sandbox, seed, _parameters(set_ or []))
     choose("checkpoint", checkpoint, ("latest", "previous"))
     folder = out / config.name
@@ -78,22 +79,32 @@ def methods() -> None:
 @app.command("check-fork", epilog="Example:\n\n  bpo check-fork household --games 6 --branches 3 --steps 30")
 def check_fork(
     sandbox: Annotated[str, typer.Argument(help="household or toy.")],
-    games: Annotated[int, typer.Option(help="Tasks to walk in.", min=1)] = 6,
-    branches: Annotated[int, typer.Option(help="Interleaved branches per task.", min=1)] = 3,
-    steps: Annotated[int, typer.Option(help="Steps per branch.", min=1)] = 30,
+    games: Annotated[int, typer.Option(help="Tasks to walk in.")] = 6,
+    branches: Annotated[int, typer.Option(help="Interleaved branches per task.")] = 3,
+    steps: Annotated[int, typer.Option(help="Steps per branch.")] = 30,
     data: Annotated[
         Path | None, typer.Option(help="Folder with real games (household: the one that holds json_2.1.1).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random walks.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random walks.")] = 0,
 ) -> None:
     """Prove that forking is exact: interleaved branches against fresh replays, byte for byte."""
-    from bpo.checkfork import check_named
+    from bpo import sandboxes
+    from bpo.checkfork import check_fork as check
 
-    report = check_named(sandbox, games=games, branches=branches, steps=steps, seed=seed, data=data)
+    _at_least(1, games=games, branches=branches, steps=steps)
+    _at_least(0, seed=seed)
+    make, reference, tasks = sandboxes.fork_check(sandbox, games, steps, None if data is None else str(data))
+    report = check(make, tasks, games=games, branches=branches, steps=steps, seed=seed, reference=reference)
     for difference in report.first_differences:
         typer.echo(difference)
     typer.echo(f"{report.steps} steps, {report.mismatches} mismatches")
     raise typer.Exit(1 if report.mismatches else 0)
+
+
+def _at_least(low: int, **options: int) -> None:
+    for name, value in options.items():
+        if value < low:
+            raise BadInput(f"--{name} is {value}; it must be at least {low}")
 
 
 def _parameters(pairs: list[str]) -> dict[str, Any]:
@@ -154,10 +165,32 @@ class _Bars:
         self.progress.stop()
 
 
-def main() -> None:
-    """Entry point: bad input is one sentence on standard error and exit code 2."""
+def run_app(typer_app: typer.Typer, name: str) -> None:
+    """Run a command line so that bad input of any kind is one sentence on standard error and exit code 2."""
+    command = typer.main.get_command(typer_app)
     try:
-        app()
+        code = command.main(prog_name=name, standalone_mode=False)
     except BadInput as error:
-        print(f"bpo: {error}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(name, str(error))
+    except typer.Abort:
+        sys.exit(130)
+    except Exception as error:
+        # Usage errors of the option parser say themselves what is wrong; anything else is ours and keeps its traceback.
+        if getattr(error, "exit_code", None) != 2 or not hasattr(error, "format_message"):
+            raise
+        message = error.format_message()
+        # Without any arguments the help has been printed already, and the message is empty.
+        _refuse(name, f"{message} ({name} --help shows what is possible)" if message else "")
+    else:
+        sys.exit(code or 0)
+
+
+def _refuse(name: str, sentence: str) -> None:
+    if sentence:
+        print(f"{name}: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main() -> None:
+    """Entry point of the `bpo` command."""
+    run_app(app, "bpo")

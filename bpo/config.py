@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from bpo.errors import BadInput, choose
-from bpo.methods import Recipe, build
+from bpo.methods import METHODS, Recipe, build
 from bpo.sandboxes import SANDBOXES, factory
 
 
@@ -253,6 +253,6 @@ def _check(preset: Preset, where: str) -> None:
         if policy.temperature <= 0:
             raise BadInput(f"{where}: {name}: policy: temperature is {policy.temperature!r}; it must be positive")
     for method, parameters in preset.methods.items():
-        build(method, parameters, f"{where}: methods: ")
+        build(choose(f"method in {where}: methods:", method, METHODS), parameters, f"{where}: methods: ")
     for row in preset.sweep.rows:
         build(row.method, {**preset.methods.get(row.method, {}), **row.parameters}, f"{where}: sweep: {row.label}: ")

@@ -183,7 +183,7 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
     method = METHODS[choose("method", name, METHODS)]
     parameters = dict(method.defaults)
     for key, value in (overrides or {}).items():
-        choose(f"parameter of method {name}", key, parameters)
+        choose(f"parameter of {where}{name}:", key, parameters)
         parameters[key] = _checked(f"{where}{name}.{key}", key, value, method.defaults[key])
     growth = method.growth(parameters)
     if name == "bpo_split" and not parameters["root"] and parameters["root_baseline"] == "trees" and growth.trees < 2:

@@ -1,4 +1,4 @@
-"""Every realisation of a rollout tree on a small decision tree, with its probability, through the library's own growth and credit.
+"""Every realisation of a rollout tree on a small decision tree, with its probability, by the library's own growth and credit.
 
 The policy's draws are read from a tape; running through all tapes enumerates all trees.
 """
@@ -113,14 +113,14 @@ def realisations(
             plan = growth()
             plan = Growth(**{**vars(plan), "trees": trees})
             boxes = [ToyTree(problem.returns, width) for _ in range(trees)]
-            grown, ledger = grow(["tree-00"], boxes, policy, plan, (seed,))
+            grown, _ = grow(["tree-00"], boxes, policy, plan, (seed,))
             yield policy.probability / coins, grown
             if not policy.next_tape():
                 break
 
 
 def moments(problem: Problem, growth, credit, trees: int = 1, coins: int = 1) -> tuple[np.ndarray, float, float, float]:
-    """(mean, trace of covariance, expected environment steps, total probability) of the per-tree estimate averaged over trees."""
+    """(mean, trace of covariance, expected environment steps, total probability) of an estimate, averaged over trees."""
     mean, square, steps, total = 0.0, 0.0, 0.0, 0.0
     for probability, grown in realisations(problem, growth, trees, coins):
         credits = credit(grown)

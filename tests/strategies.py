@@ -19,14 +19,14 @@ selectors = st.one_of(
 
 
 @st.composite
-def trees(draw, count: int = 1, weights=st.sampled_from(["even", "planned"])):
+def trees(draw, count: int = 1):
     """`count` trees of one task, branched by a random causal plan with the root as a branch point."""
     growth = Growth(
         draw(selectors),
         points=draw(st.integers(1, 3)),
         width=draw(st.integers(2, 4)),
         root=True,
-        weights=draw(weights),
+        weights=draw(st.sampled_from(["even", "planned"])),
         nested=draw(st.booleans()),
         trees=count,
     )

@@ -91,7 +91,10 @@ def test_moments_equal_the_independent_reference(name, exact_moments):
 
 BINARY = Problem.binary([0.3, 0.8, 0.45], [0.2, 1.0, 0.0, 0.7])
 TERNARY = Problem(
-    {s: np.array(p) for s, p in {"": (0.5, 0.3, 0.2), "0": (0.2, 0.2, 0.6), "1": (0.1, 0.6, 0.3), "2": (0.4, 0.3, 0.3)}.items()},
+    {
+        s: np.array(p)
+        for s, p in {"": (0.5, 0.3, 0.2), "0": (0.2, 0.2, 0.6), "1": (0.1, 0.6, 0.3), "2": (0.4, 0.3, 0.3)}.items()
+    },
     [0.0, 1.0, 0.3, 0.5, 0.2, 0.9, 0.1, 0.0, 1.0],
 )
 

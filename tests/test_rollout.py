@@ -73,7 +73,7 @@ def test_streams_belong_to_seed_task_tree_node_and_child():
 
 def test_siblings_are_drawn_with_replacement_from_the_policy():
     """Frequencies of the root's children match the policy, and repeated actions keep continuations of their own."""
-    policy = TabularPolicy.bernoulli({s: 0.3 for s in ("", "0", "1", "00", "01", "10", "11")})
+    policy = TabularPolicy.bernoulli(dict.fromkeys(("", "0", "1", "00", "01", "10", "11"), 0.3))
     growth = Growth(select.RootOnly(), points=1, width=13, root=True)
     actions = []
     for seed in range(150):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bpo.errors import BadInput, require
@@ -11,14 +12,22 @@ if TYPE_CHECKING:
     from bpo.config import RunConfig
 
 
-def make_policy(config: RunConfig, progress=None) -> Policy:
-    """The initial policy of a run: warm-started where the configuration says so."""
+def check_policy(config: RunConfig) -> None:
+    """Raise BadInput where the policy of a configuration could not be made; reads no weights."""
     require("torch", "lm")
+    if config.policy.kind == "tabular":
+        if config.sandbox != "toy":
+            raise BadInput(f"policy kind 'tabular' needs the toy sandbox, not {config.sandbox!r}")
+        return
+    require("transformers", "lm")
+
+
+def make_policy(config: RunConfig, report: Callable[[str, int, int], None] | None = None) -> Policy:
+    """The initial policy of a run: loaded, and warm-started where the configuration says so (from the cache if it can)."""
+    check_policy(config)
     settings = config.policy
     if settings.kind == "tabular":
         from bpo.policies.tabular import TabularPolicy
 
-        if config.sandbox != "toy":
-            raise BadInput(f"policy kind 'tabular' needs the toy sandbox, not {config.sandbox!r}")
         return TabularPolicy.uniform(config.sandbox_options["returns"], config.sandbox_options.get("width", 2))
     raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bpo.errors import BadInput, choose
@@ -21,6 +21,12 @@ def _toy(**options: Any) -> Sandbox:
     return ToyTree(**options)
 
 
+def _stock_household(**options: Any) -> Sandbox:
+    from bpo.sandboxes.household.stock import StockHousehold
+
+    return StockHousehold(**options)
+
+
 SANDBOXES: dict[str, Callable[..., Sandbox]] = {"household": _household, "toy": _toy}
 OPTIONS = {"household": ("difficulty", "data", "max_steps"), "toy": ("returns", "width")}
 
@@ -33,3 +39,31 @@ def factory(name: str, options: Mapping[str, Any] | None = None) -> Callable[[],
     if name == "toy" and not (options or {}).get("returns"):
         raise BadInput("the toy sandbox needs the option returns, a list with one number per leaf")
     return lambda: maker(**(options or {}))
+
+
+def fork_check(
+    name: str, games: int, steps: int, data: str | None
+) -> tuple[Callable[[], Sandbox], Callable[[], Sandbox], list[str]]:
+    """What `bpo check-fork` walks in: the sandbox, the reference that replays its paths, and the tasks.
+
+    household is replayed on the stock engine, in rooms of full size or in official games taken from all over valid_seen. The
+    step limit is raised so that random walks are not cut short.
+    """
+    choose("sandbox", name, SANDBOXES)
+    if data is not None and "data" not in OPTIONS[name]:
+        raise BadInput(f"--data {data!r}: the sandbox {name!r} reads no data")
+    if name == "toy":
+        make = factory(name, {"returns": [float(i % 3 == 0) for i in range(2**10)]})
+        return make, make, _spread(make().tasks("train"), games)
+    options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {"difficulty": "full"})}
+    make = factory(name, options)
+    probe = make()
+    tasks = probe.tasks("valid_seen" if data else "train")
+    probe.close()
+    return make, lambda: _stock_household(**options), _spread(tasks, games) if data else list(tasks[:games])
+
+
+def _spread(tasks: Sequence[str], count: int) -> list[str]:
+    if count > len(tasks):
+        raise BadInput(f"--games {count}: there are only {len(tasks)} tasks")
+    return [tasks[i * len(tasks) // count] for i in range(count)]

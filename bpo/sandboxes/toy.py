@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from bpo.errors import BadInput
 from bpo.sandbox import Observation, Outcome, SnapshotError
 
-
 # Every task is the same tree; many ids, so that a batch can hold independent trees of different tasks.
 TASKS = tuple(f"tree-{i:02d}" for i in range(64))
 

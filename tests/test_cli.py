@@ -1,0 +1,178 @@
+"""The command line: what users type, and what they get when it is wrong: one sentence that names the value, exit code 2."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bpo import config
+from bpo.errors import BadInput
+from bpo.methods import METHODS, build
+
+SMOKE = yaml.safe_load(Path(config.__file__).with_name("presets").joinpath("smoke.yaml").read_text())
+
+
+def bpo(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "bpo", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_import_is_light():
+    """No torch, no engine, no plotting; well under 0.3 s (best of three, since the machine is shared)."""
+    code = "import sys, time; t = time.perf_counter(); import bpo; print(time.perf_counter() - t); print(*sys.modules)"
+    times = []
+    for _ in range(3):
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+        times.append(float(out[0]))
+        loaded = set(out[1].split())
+        assert not loaded & {"torch", "transformers", "textworld", "alfworld", "matplotlib", "pandas"}
+    assert min(times) < 0.3
+
+
+def test_the_table_module_and_the_presets_need_no_torch():
+    code = "import sys; from bpo.config import load_preset; load_preset('smoke'); print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--method", "gropo", "--sandbox", "toy", "--preset", "smoke"), "'gropo'; did you mean 'grpo'?"),
+        (("--method", "grpo", "--sandbox", "toyy", "--preset", "smoke"), "'toyy'; did you mean 'toy'?"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "smok"), "'smok'; did you mean 'smoke'?"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "none.yaml"), "'none.yaml' does not exist"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--set", "width=3"), "'width'"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--set", "returns=1"), "at least 2"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--set", "returns=many"), "'many'"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--set", "returns"), "KEY=VALUE"),
+        (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "suffix=sideways"), "broadcast, zero, nearest"),
+        (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "selector=top_entropy"), "'top_entropy'"),
+        (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "root=false"), "trees >= 2"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--checkpoint", "oldest"), "'oldest'"),
+        (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--seed", "-1"), "-1"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(arguments, named, tmp_path):
+    done = bpo("train", *arguments, "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"settings": {"learning_rate": 1}}, "'learning_rate'"),
+        ({"settings": {"lr": "1e-4"}}, "write 1.0e-4"),
+        ({"settings": {"updates": -1}}, "updates is -1"),
+        ({"settings": {"schedule": "linear"}}, "'linear'"),
+        ({"speed": 3}, "'speed'"),
+        ({"sandboxes": {"webshop": {}}}, "'webshop'"),
+        ({"sandboxes": {"toy": {"options": {"colour": "red"}}}}, "'colour'"),
+        ({"sandboxes": {"toy": {"policy": {"kind": "huge"}}}}, "'huge'"),
+        ({"methods": {"ppo2": {}}}, "'ppo2'"),
+        ({"methods": {"bpo": {"depth": 2}}}, "'depth'"),
+        ({"sweep": {"seeds": [0]}}, "'rows' is missing"),
+    ],
+)
+def test_a_preset_is_checked_field_by_field(change, named, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**SMOKE, **change}))
+    done = bpo("train", "--method", "grpo", "--sandbox", "toy", "--preset", str(path), "--out", str(tmp_path / "runs"))
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "mine.yaml" in done.stderr or "sandbox" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_preset_that_is_no_yaml_is_said(tmp_path):
+    path = tmp_path / "broken.yaml"
+    path.write_text("settings: [1, 2")
+    with pytest.raises(BadInput, match="not valid YAML"):
+        config.load_preset(str(path))
+
+
+def test_dry_run_validates_prints_and_writes_nothing(tmp_path):
+    done = bpo("train", "--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--out", str(tmp_path), "--dry-run")
+    assert done.returncode == 0
+    assert yaml.safe_load(done.stdout)["method"] == "bpo"
+    assert "planned returns per tree: 13" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_training_writes_a_run_folder_named_by_content_and_does_not_repeat_it(tmp_path):
+    command = ("train", "--method", "rloo", "--sandbox", "toy", "--preset", "smoke", "--seed", "3", "--out", str(tmp_path))
+    done = bpo(*command)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert folder.name.startswith("rloo-toy-s3-")
+    result = json.loads((folder / "result.json").read_text())
+    assert result["parameters"] == {"returns": 13}
+    assert result["ledger"]["returns"] == 4 * 2 * 13
+    assert {"commit", "code", "versions"} <= set(result["origin"])
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoint-000003.pt",
+        "checkpoint-000004.pt",
+        "config.yaml",
+        "metrics.jsonl",
+        "policy",
+        "result.json",
+        "tensorboard",
+    ]
+    start = time.perf_counter()
+    assert "already finished" in bpo(*command).stdout
+    assert time.perf_counter() - start < 10
+
+
+def test_methods_prints_every_row_of_the_table():
+    done = bpo("methods")
+    assert done.returncode == 0
+    for name in METHODS:
+        assert name in done.stdout
+
+
+@pytest.mark.parametrize("command", [(), ("train",), ("methods",), ("check-fork",)])
+def test_help_has_an_example(command):
+    done = bpo(*command, "--help")
+    assert done.returncode == 0
+    assert "bpo" in done.stdout
+    if command:
+        assert "Example" in done.stdout
+
+
+def test_check_fork_ends_with_its_count():
+    done = bpo("check-fork", "toy", "--games", "2", "--branches", "3", "--steps", "8")
+    assert done.returncode == 0
+    assert done.stdout.strip().splitlines()[-1].endswith("steps, 0 mismatches")
+
+
+@pytest.mark.parametrize("name", config.preset_names())
+def test_every_shipped_preset_is_valid_for_every_row(name):
+    preset = config.load_preset(name)
+    for row in preset.sweep.rows:
+        for sandbox in preset.sandboxes:
+            run = preset.run(row.method, sandbox, 0, row.parameters)
+            assert run.recipe().growth.planned_returns >= 8
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_states_source_fidelity_and_bias(name):
+    method = METHODS[name]
+    assert method.citation
+    assert method.fidelity
+    assert method.bias.startswith(("biased", "unbiased"))
+    assert build(name).growth.planned_returns >= 8
+    assert ("unbiased" in method.bias) <= build(name).growth.selector.causal
+
+
+def test_the_hash_sees_parameters_and_not_the_seed():
+    preset = config.load_preset("smoke")
+    assert preset.run("grpo", "toy", 0).hash == preset.run("grpo", "toy", 5).hash
+    assert preset.run("grpo", "toy", 0).hash != preset.run("grpo", "toy", 0, {"returns": 13}).hash
+    assert preset.run("grpo", "toy", 0).hash == preset.run("grpo", "toy", 0, {"returns": 8}).hash

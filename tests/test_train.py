@@ -1,0 +1,180 @@
+"""Training: improvement, bit-for-bit determinism, exact resume after a kill, damaged checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from bpo import checkpoint, experiment, update
+from bpo.config import RunConfig, load_preset
+from bpo.credit import bpo_split
+from bpo.errors import BadInput
+from bpo.noise import gradient_draws, summary
+from bpo.policies.tabular import TabularPolicy
+from bpo.rollout import grow
+from bpo.sandboxes.toy import TASKS, ToyTree
+from bpo.train import Trainer, read_metrics
+
+
+def config(method="bpo_split", seed=0, **settings) -> RunConfig:
+    preset = load_preset("smoke")
+    settings = {"updates": 12, "lr": 0.1, "checkpoint_every": 4, "curve_every": 0, **settings}
+    return replace(preset, settings=replace(preset.settings, **settings)).run(method, "toy", seed)
+
+
+def timeless(path: Path) -> list[dict]:
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_metrics(path)]
+
+
+def weights(path: Path) -> dict:
+    return {name: row.tolist() for name, row in torch.load(path / "policy" / "table.pt", weights_only=True).items()}
+
+
+@pytest.mark.parametrize("method", ["rloo", "grpo", "drgrpo", "bpo", "bpo_split"])
+def test_every_method_learns_the_toy_tree(method, tmp_path):
+    """From success 0.5 under uniform actions towards a leaf with reward 1."""
+    run = config(method, updates=60, beta=0.0)
+    trainer = Trainer(run, tmp_path / run.name)
+    trainer.run()
+    p = [torch.softmax(trainer.policy.logits[s], 0)[1].item() for s in ("", "0", "1", "00", "01", "10", "11")]
+    leaves = np.array([0, 0, 1, 0, 1, 1, 0, 1])
+    reach = np.ones(1)
+    for depth in range(3):
+        level = np.array(p[2**depth - 1 : 2 ** (depth + 1) - 1])
+        reach = np.stack([reach * (1 - level), reach * level], 1).ravel()
+    assert float(reach @ leaves) > 0.8
+
+
+def test_two_runs_are_equal_bit_for_bit(tmp_path):
+    run = config()
+    for name in ("a", "b"):
+        Trainer(run, tmp_path / name).run()
+    assert timeless(tmp_path / "a" / "metrics.jsonl") == timeless(tmp_path / "b" / "metrics.jsonl")
+    assert weights(tmp_path / "a") == weights(tmp_path / "b")
+
+
+def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
+    """SIGKILL in the middle; the second start continues from a checkpoint and ends where an undisturbed run ends."""
+    preset = yaml.safe_load(Path(experiment.__file__).with_name("presets").joinpath("smoke.yaml").read_text())
+    preset["settings"] |= {"updates": 300, "lr": 0.02, "checkpoint_every": 7, "curve_every": 50}
+    file = tmp_path / "long.yaml"
+    file.write_text(yaml.safe_dump(preset))
+    command = [sys.executable, "-m", "bpo", "train", "--method", "bpo_split", "--sandbox", "toy", "--preset", str(file)]
+    name = load_preset(str(file)).run("bpo_split", "toy", 0).name
+
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "killed")], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    metrics = tmp_path / "killed" / name / "metrics.jsonl"
+    deadline = time.time() + 120
+    while time.time() < deadline and (not metrics.exists() or len(metrics.read_text().splitlines()) < 60):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    seen = len(read_metrics(metrics))
+    assert 60 <= seen < 300, "the run must be killed in the middle"
+
+    subprocess.run([*command, "--out", str(tmp_path / "killed")], check=True, capture_output=True)
+    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
+    assert timeless(metrics) == timeless(tmp_path / "whole" / name / "metrics.jsonl")
+    assert weights(tmp_path / "killed" / name) == weights(tmp_path / "whole" / name)
+    killed, whole = (json.loads((tmp_path / which / name / "result.json").read_text()) for which in ("killed", "whole"))
+    for field in ("evaluation", "ledger", "metrics", "parameters"):
+        assert killed[field] == whole[field]
+
+
+def test_a_checkpoint_cut_in_half_is_one_clear_error_and_the_previous_one_is_used_on_request(tmp_path):
+    run = config()
+    whole = tmp_path / "whole"
+    Trainer(run, whole).run()
+    folder = tmp_path / "cut"
+    Trainer(run, folder).run()
+    latest = checkpoint.paths(folder)[-1]
+    assert [path.name for path in checkpoint.paths(folder)] == ["checkpoint-000008.pt", "checkpoint-000012.pt"]
+    latest.write_bytes(latest.read_bytes()[: latest.stat().st_size // 2])
+    with pytest.raises(BadInput, match=r"checkpoint-000012.pt is damaged .* --checkpoint previous"):
+        Trainer(run, folder).run()
+    Trainer(run, folder).run("previous")
+    assert timeless(folder / "metrics.jsonl") == timeless(whole / "metrics.jsonl")
+    assert weights(folder) == weights(whole)
+
+
+def test_no_previous_checkpoint_is_said(tmp_path):
+    with pytest.raises(BadInput, match="has no previous checkpoint"):
+        checkpoint.load(tmp_path, "previous")
+
+
+def test_all_methods_meet_the_same_training_tasks():
+    one, other = (Trainer(config(method, seed=3), Path("unused")) for method in ("rloo", "bpo"))
+    assert [one.tasks_of(n) for n in range(5)] == [other.tasks_of(n) for n in range(5)]
+    assert one.tasks_of(0) != one.tasks_of(1)
+
+
+def test_several_epochs_leave_ratio_one_and_clipping_becomes_active(tmp_path):
+    run = config("rloo", updates=4, epochs=6, lr=0.5)
+    Trainer(run, tmp_path).run()
+    assert max(row["clip_fraction"] for row in read_metrics(tmp_path / "metrics.jsonl")) > 0.05
+    on_policy = config("rloo", updates=4, lr=0.5)
+    Trainer(on_policy, tmp_path / "one").run()
+    assert max(row["clip_fraction"] for row in read_metrics(tmp_path / "one" / "metrics.jsonl")) == 0
+
+
+def test_the_kl_term_holds_the_policy_back(tmp_path):
+    ends = {}
+    for beta in (0.0, 5.0):
+        trainer = Trainer(config("rloo", updates=40, beta=beta, epochs=2), tmp_path / str(beta))
+        trainer.run()
+        ends[beta] = max(float(row.detach().abs().max()) for row in trainer.policy.logits.values())
+    assert ends[5.0] < 0.5 * ends[0.0]
+
+
+def test_a_batch_without_contrast_changes_nothing(tmp_path):
+    preset = load_preset("smoke")
+    sandboxes = {"toy": replace(preset.sandboxes["toy"], options={"returns": [1, 1, 1, 1]})}
+    run = replace(preset, sandboxes=sandboxes, settings=replace(preset.settings, curve_every=0)).run("grpo", "toy", 0)
+    trainer = Trainer(run, tmp_path)
+    trainer.run()
+    assert all(float(row.detach().abs().max()) == 0 for row in trainer.policy.logits.values())
+    assert all(row["grad_norm"] == 0 for row in read_metrics(tmp_path / "metrics.jsonl"))
+
+
+def test_the_gradient_of_a_batch_is_the_mean_of_the_trees_gradients():
+    """The normaliser is the number of trees, whatever grew."""
+    policy = TabularPolicy.bernoulli(dict.fromkeys(("", "0", "1", "00", "01", "10", "11"), 0.4))
+    growth = config().recipe().growth
+    values = [0.1, 0.9, 0.4, 0.3, 0.0, 1.0, 0.2, 0.6]
+    trees, _ = grow(TASKS[:3], [ToyTree(values) for _ in range(3)], policy, growth, (0,))
+
+    def gradient(some):
+        update.zero_grad(policy)
+        batch = update.make_batch(some, update.credits_by_task(some, bpo_split, None))
+        update.backward(policy, None, batch, "reinforce", {})
+        return torch.cat([p.grad if p.grad is not None else torch.zeros(2, dtype=torch.float64) for p in policy.parameters()])
+
+    whole = gradient(trees)
+    parts = torch.stack([gradient([tree]) for tree in trees]).mean(0)
+    assert whole.tolist() == pytest.approx(parts.tolist(), abs=1e-12)
+
+
+def test_gradient_noise_is_measured_at_a_frozen_policy():
+    policy = TabularPolicy.uniform(range(8))
+    before = policy.state_dict()
+    tasks = [TASKS[2 * i : 2 * i + 2] for i in range(8)]
+    draws = gradient_draws(config().recipe(), policy, [ToyTree(range(8)) for _ in range(2)], tasks)
+    assert all(torch.equal(before[name], row) for name, row in policy.state_dict().items())
+    norms = np.array([draw.norm for draw in draws])
+    facts = summary(draws)
+    assert facts["raw"] == pytest.approx(norms.var())
+    assert facts["scale_free"] == pytest.approx(norms.var() / norms.mean() ** 2)
+    assert facts["returns"] <= 2 * 10

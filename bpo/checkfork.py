@@ -60,8 +60,9 @@ def check_fork(
 
     At each turn a random branch is restored, its state compared with what that branch saw last, one action played and the new
     state snapshotted; now and then a branch goes on from an older snapshot. Afterwards every path is played again from a fresh
-    reset of `reference()` (default: of `make_sandbox()`), which needs reset and step alone. Compared are the text, the admissible
-    actions, reward and done, and `raw()` where both sandboxes have it. `propose` chooses actions (default: `by_verb`).
+    reset of `reference()` (default: of `make_sandbox()`), which needs reset and step alone. Compared are the text, the
+    admissible actions, reward and done, and `raw()` where both sandboxes have it. `propose` chooses actions (default:
+    `by_verb`).
     """
     rng = np.random.default_rng(seed)
     sandbox = make_sandbox()

@@ -9,7 +9,7 @@ from bpo.sandboxes.household.engine import Engine
 from bpo.sandboxes.household.games import GameText
 
 KEEP_IDLE = 8  # engines of games that nobody plays just now
-MOST_NODES = 20_000  # an engine that reached so many states is not kept, so that memory stays bounded
+MOST_NODES = 5_000  # an engine that reached so many states (some 10 kB each) is replaced, so that memory stays bounded
 
 _engines: dict[GameText, tuple[Engine, int]] = {}  # in use, with the number of users
 _idle: OrderedDict[GameText, Engine] = OrderedDict()

@@ -112,11 +112,11 @@ class Household:
         if self._closed:
             raise RuntimeError("this sandbox is closed")
         game = self.game(task)
-        if self._episode is not None and self._episode.game.text == game.text:
-            engine = self._episode.engine
-        else:
-            engine = engines.borrow(game.text)
+        # Borrow before giving back, so that a repeated task finds its engine still loaded and its states still known.
+        if self._episode is not None and self._episode.engine.nodes > engines.MOST_NODES:
             self._leave()
+        engine = engines.borrow(game.text)
+        self._leave()
         self._episode = _Episode(game, engine)
         self._sentence = split_intro(engine.intro)[1]
         self._move(engine.expand(engine.root), engine.intro, (), False)

@@ -1,0 +1,24 @@
+"""The text drawing of a tree."""
+
+from __future__ import annotations
+
+from bpo import select
+from bpo.credit import bpo_split
+from bpo.policies.tabular import TabularPolicy
+from bpo.rollout import Growth, grow
+from bpo.sandboxes.toy import ToyTree
+from bpo.viz.text import tree_lines
+
+
+def test_every_edge_has_a_line_with_its_numbers():
+    growth = Growth(select.Every(2), points=2, width=2, root=True)
+    values = [0, 1, 2, 3, 4, 5, 6, 7]
+    (tree,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
+    lines = tree_lines(tree, bpo_split([tree])[0])
+    assert len(lines) == len(tree)
+    assert lines[0] == "tree-00"
+    assert sum("-> G = " in line for line in lines) == len(tree.leaves) == 3
+    assert sum("-*" in line for line in lines) == sum(len(tree.kids[b]) for b in tree.branch_points)
+    assert all("[H 0.69, m " in line for line in lines[1:])
+    assert lines[1].startswith("|-* ")
+    assert any(line.startswith("`-* ") for line in lines)

@@ -167,12 +167,13 @@ class LMPolicy:
         if not places:
             return torch.zeros(0, requires_grad=True), torch.zeros(0, dtype=torch.int64)
         rows, row_of = pack([_read(step) for step in steps])
-        ids, mask = pad(rows, self._net.device)
+        # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
+        ids, _ = pad(rows, self._net.device)
         where = (
             torch.tensor([row_of[step] for step, _ in places], device=ids.device),
             torch.tensor([len(steps[step][0].ids) + j - 1 for step, j in places], device=ids.device),
         )
-        logits = self._net.logits_at(ids, where, mask=mask)
+        logits = self._net.logits_at(ids, where, mask=torch.ones_like(ids))
         tokens = [steps[step][1].tokens[j] for step, j in places]
         choices = [steps[step][1].choices[j] for step, j in places]
         owner = torch.tensor([step for step, _ in places], device=ids.device)

@@ -1,0 +1,185 @@
+"""The warm start: a tiny model that has seen demonstrations, made once and kept in the cache."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import fcntl
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from bpo.cache import cache_dir
+from bpo.errors import BadInput
+from bpo.policies.imitation import Episode, Progress, imitate
+from bpo.policies.lm import LMPolicy
+from bpo.policies.tiny import tiny_model, train_tokenizer
+from bpo.sandbox import Sandbox
+
+Demonstrate = Callable[[str, int], Sequence[str]]  # (task id, seed) -> winning actions
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """How the model is made: its size, the demonstrations it sees, and the imitation.
+
+    Different games matter more than demonstrations of the same one. The defaults are for the household sandbox at difficulty
+    "small": see docs of `warm_start`.
+    """
+
+    games: int = 2_000
+    demonstrations: int = 2  # of each game
+    split: str = "train"
+    vocab_size: int = 1_024
+    size: str = "tiny"
+    prompt: str = "transcript"
+    writing: str = "constrained"
+    epochs: int = 2
+    lr: float = 2e-3
+    batch_size: int = 16
+    text_weight: float = 0.5
+    seed: int = 0
+
+
+def warm_start(
+    sandbox_factory: Callable[[], Sandbox],
+    recipe: WarmStart | None = None,
+    *,
+    demonstrate: Demonstrate | None = None,
+    cache: bool = True,
+    progress: Progress | None = None,
+) -> LMPolicy:
+    """A tiny policy trained to imitate demonstrations in a sandbox; from the cache where the same one was made before.
+
+    sandbox_factory  makes the sandbox whose tasks are demonstrated
+    demonstrate      (task id, seed) -> winning actions; default: the household sandbox's demonstrations
+    progress         called as progress(what, done, total)
+
+    The cache key covers the recipe, the sandbox's settings, the code that matters and the library versions. A second process
+    that wants the same policy waits for the first. Errors: BadInput if a demonstration does not win.
+    """
+    recipe = recipe or WarmStart()
+    if demonstrate is None:
+        from bpo.sandboxes.household import demonstration as demonstrate
+    if not cache:
+        return _make(sandbox_factory, recipe, demonstrate, progress)
+    folder = cache_dir("warmstart") / fingerprint(sandbox_factory, recipe, demonstrate)
+    with _lock(folder.with_suffix(".lock")):
+        if not (folder / "policy.json").exists():
+            _publish(_make(sandbox_factory, recipe, demonstrate, progress), folder)
+    return LMPolicy.load(folder)
+
+
+def demonstrations(
+    sandbox: Sandbox, recipe: WarmStart, demonstrate: Demonstrate, progress: Progress | None = None
+) -> list[Episode]:
+    """Plays the recipe's demonstrations; each episode is a list of (observation, action)."""
+    tasks = sandbox.tasks(recipe.split)
+    if len(tasks) < recipe.games:
+        raise BadInput(f"the recipe wants {recipe.games} games, split {recipe.split!r} has {len(tasks)}")
+    episodes = []
+    for number, task in enumerate(tasks[: recipe.games]):
+        for seed in range(recipe.demonstrations):
+            episodes.append(_play(sandbox, task, demonstrate(task, seed)))
+        if progress:
+            progress("demonstrations", number + 1, recipe.games)
+    return episodes
+
+
+def _play(sandbox: Sandbox, task: str, actions: Sequence[str]) -> Episode:
+    observation, seen, reward = sandbox.reset(task), [], 0.0
+    for action in actions:
+        seen.append((observation, action))
+        outcome = sandbox.step(action)
+        observation, reward = outcome.observation, reward + outcome.reward
+    if reward <= 0:
+        raise BadInput(f"the demonstration of task {task!r} does not win: {', '.join(actions)}")
+    return seen
+
+
+def _make(sandbox_factory, recipe: WarmStart, demonstrate: Demonstrate, progress: Progress | None) -> LMPolicy:
+    with contextlib.closing(sandbox_factory()) as sandbox:
+        episodes = demonstrations(sandbox, recipe, demonstrate, progress)
+    tokenizer = train_tokenizer((transcript(episode) for episode in episodes), recipe.vocab_size)
+    model = tiny_model(len(tokenizer), recipe.size, recipe.seed)
+    policy = LMPolicy(model, tokenizer, prompt=recipe.prompt, writing=recipe.writing)
+    imitate(
+        policy,
+        episodes,
+        epochs=recipe.epochs,
+        lr=recipe.lr,
+        batch_size=recipe.batch_size,
+        seed=recipe.seed,
+        text_weight=recipe.text_weight,
+        progress=progress,
+    )
+    return policy
+
+
+def transcript(episode: Episode) -> str:
+    """The episode as plain text, for the tokenizer to learn from."""
+    lines = [episode[0][0].task]
+    for observation, action in episode:
+        lines += [observation.text, f"> {action}"]
+    return "\n".join(lines)
+
+
+def fingerprint(sandbox_factory: Callable[[], Sandbox], recipe: WarmStart, demonstrate: Demonstrate) -> str:
+    """Hash of everything that the made policy depends on."""
+    with contextlib.closing(sandbox_factory()) as sandbox:
+        kind = type(sandbox)
+        settings = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
+    here = Path(__file__).parent
+    made_by = [here / f"{name}.py" for name in ("warmstart", "imitation", "lm", "net", "prompts", "score", "tiny", "trie")]
+    parts = {
+        "recipe": asdict(recipe),
+        "sandbox": [kind.__module__, kind.__qualname__, settings],
+        "code": {path.name: _code(path) for path in made_by},
+        "sandbox code": {path.name: _code(path) for path in _package(kind)},
+        "demonstrations": {path.name: _code(path) for path in _package(demonstrate)},
+        "versions": {name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def _package(thing) -> list[Path]:
+    """The source files beside the one that defines `thing`: the whole package, or the file alone outside of bpo's sandboxes."""
+    path = Path(inspect.getfile(inspect.unwrap(thing)))
+    return sorted(path.parent.glob("*.py")) if ".sandboxes." in thing.__module__ else [path]
+
+
+def _code(path: Path) -> str:
+    """Hash of a module's code: comments, docstrings and layout do not count."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            body[:] = body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold `path` against other processes; a process that dies lets go of it."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _publish(policy: LMPolicy, folder: Path) -> None:
+    """Save so that `folder` is absent or whole, whatever happens in between."""
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".tmp-"))
+    try:
+        policy.save(temporary)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(temporary, folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise

@@ -293,7 +293,7 @@ def test_a_game_that_is_marked_unsolvable_is_left_out(tmp_path):
 
 
 def test_importing_the_module_is_light_and_leaves_no_trace(tmp_path):
-    """alfworld's own import makes ~/.cache/alfworld and sets $ALFWORLD_DATA; a game must do neither, the stock engine included."""
+    """alfworld's own import makes ~/.cache/alfworld and sets $ALFWORLD_DATA; neither our engine nor the stock one may."""
     code = (
         "import sys, os, bpo.sandboxes.household as h\n"
         "assert not {'textworld', 'alfworld', 'fast_downward', 'torch'} & set(sys.modules)\n"

@@ -27,7 +27,7 @@ TASK_TYPES = {
     "pick2": "pick_two_obj_and_place",
 }
 _SHORT = {long: short for short, long in TASK_TYPES.items()}
-_PLACE = re.compile(r"\(\s*receptacleAtLocation\s+(\S+)\s", re.IGNORECASE)
+_PLACE = re.compile(r"\(\s*receptacleAtLocation\s+([^?\s]\S*)\s", re.IGNORECASE)  # facts, not the goal's variables
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ def translate(domain: str, problem: str) -> Translation:
 def _decode(data: bytes) -> Translation:
     raw = json.loads(zlib.decompress(data))
     raw["facts"] = [(name, tuple(arguments)) for name, arguments in raw["facts"]]
+    raw["types"] = [tuple(pair) for pair in raw["types"]]
     raw["parameters"] = {name: [tuple(pair) for pair in pairs] for name, pairs in raw["parameters"].items()}
     return Translation(**raw)
 

@@ -1,0 +1,95 @@
+"""Figures from plain data, readable in greyscale. Every function returns a matplotlib figure and leaves saving to `save`."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bpo.errors import require
+from bpo.viz.palette import GREY, style
+
+Points = Sequence[tuple[float, float]]
+
+
+def learning_curves(
+    curves: Mapping[str, Sequence[Points]], *, target: float | None = None, xlabel: str = "updates", ylabel: str = "success"
+) -> Any:
+    """Success against what was spent: per label one thick line of means and one thin line per seed.
+
+    curves   per label one list of (x, success) points per seed, all seeds with equally many points
+    target   a height to mark with a horizontal line
+    """
+    figure, axes = _axes(6.4, 4.0)
+    for index, (label, seeds) in enumerate(curves.items()):
+        look = style(index)
+        for points in seeds:
+            axes.plot(*zip(*points, strict=True), color=look.color, linewidth=0.6, alpha=0.5)
+        count = min(len(points) for points in seeds)
+        middle = [[sum(points[i][axis] for points in seeds) / len(seeds) for i in range(count)] for axis in (0, 1)]
+        axes.plot(*middle, color=look.color, marker=look.marker, linestyle=look.line, markersize=5, label=label)
+    if target is not None:
+        axes.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), label="target")
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(-0.02, 1.02))
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    return figure
+
+
+def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: float | None, xlabel: str) -> Any:
+    """One line per label: a value with its interval, (value, low, high), and a vertical line at the reference."""
+    figure, axes = _axes(6.4, 0.6 + 0.38 * max(len(rows), 1))
+    for index, (value, low, high) in enumerate(rows.values()):
+        look = style(index)
+        axes.plot([low, high], [index, index], color=look.color, linestyle="-", linewidth=2)
+        axes.plot([value], [index], color=look.color, marker=look.marker, markersize=7)
+    if reference is not None:
+        axes.axvline(reference, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
+    axes.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
+    axes.set_yticks(range(len(rows)), list(rows))
+    return figure
+
+
+def training(metrics: Sequence[Mapping[str, Any]]) -> Any:
+    """Three panels over the updates of one run: success of its rollouts, gradient norm, returns per tree."""
+    rows = [row for row in metrics if row["update"] > 0]
+    figure, panels = _figure(3, 9.0, 2.6)
+    names = {"success": "success of rollouts", "grad_norm": "gradient norm", "returns_per_tree": "returns per tree"}
+    for index, (axes, (key, label)) in enumerate(zip(panels, names.items(), strict=True)):
+        look = style(index)
+        axes.plot(
+            [row["update"] for row in rows], [row[key] for row in rows], color=look.color, marker=look.marker, markersize=4
+        )
+        axes.set(xlabel="update", title=label)
+        axes.grid(alpha=0.3)
+    return figure
+
+
+def png(figure: Any) -> bytes:
+    """The figure as PNG; equal figures are equal bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write the figure as PNG, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp{os.getpid()}")
+    temporary.write_bytes(png(figure))
+    os.replace(temporary, path)
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    figure, axes = _figure(1, width, height)
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def _figure(panels: int, width: float, height: float) -> tuple[Any, Any]:
+    # Not through pyplot: no global state, no window, and nothing to close.
+    require("matplotlib", "notebooks")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, panels)

@@ -1,0 +1,130 @@
+"""`python -m reproduce`: one command from nothing to the table."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+from reproduce.processes import THREADS
+
+os.environ.update(THREADS)  # before numpy and torch are imported
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bpo.errors import BadInput, require
+from reproduce.plan import Plan, make_plan
+
+app = typer.Typer(
+    help="Reproduce the table of a preset: every row and seed through a notebook, then intervals and figures.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+PresetOption = Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")]
+SandboxOption = Annotated[str, typer.Option(help="household or toy.")]
+RunsOption = Annotated[Path, typer.Option(help="Folder of the runs; finished ones are kept, interrupted ones go on.")]
+ResultsOption = Annotated[Path, typer.Option(help="Folder of tables and figures.")]
+
+
+@app.command(epilog="Example:\n\n  python -m reproduce run --preset smoke")
+def run(
+    preset: PresetOption,
+    sandbox: SandboxOption = "household",
+    runs: RunsOption = Path("runs"),
+    results: ResultsOption = Path("results"),
+    jobs: Annotated[int, typer.Option(help="Runs at a time, each in a process with one thread.", min=1)] = 2,
+    only: Annotated[list[str] | None, typer.Option(help="A row's label; may be repeated. Leaves the others out.")] = None,
+    timeout: Annotated[float, typer.Option(help="Hours after which one run is stopped.", min=0.001)] = 24.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print what would run.")] = False,
+) -> None:
+    """Train every row and seed that is not finished yet, then make the tables. Exit code 1 if a run failed."""
+    from reproduce import driver
+
+    plan = checked(preset, sandbox, runs, results)
+    if dry_run:
+        show_plan(plan, only or [])
+        return
+    start, console = time.monotonic(), Console()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    outcome = driver.run(plan, at_once=jobs, only=only or [], limit_s=timeout * 3600, console=console)
+    failures = [*outcome.failures, *driver.finish(plan, timeout * 3600, console, strict=not outcome.failures)]
+    console.print(f"{outcome.trained} runs trained, {outcome.skipped} were finished; {spent(start)}")
+    end(failures, console)
+
+
+@app.command(epilog="Example:\n\n  python -m reproduce tables --preset smoke")
+def tables(
+    preset: PresetOption,
+    sandbox: SandboxOption = "household",
+    runs: RunsOption = Path("runs"),
+    results: ResultsOption = Path("results"),
+) -> None:
+    """Make tables and figures from the runs that are finished; trains nothing."""
+    from reproduce import driver
+
+    start, console = time.monotonic(), Console()
+    failures = driver.tables(checked(preset, sandbox, runs, results), 3600.0, console)
+    console.print(spent(start))
+    end(failures, console)
+
+
+def checked(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
+    """The plan, once everything that it needs is there."""
+    plan = make_plan(preset, sandbox, runs, results)
+    for module in ("torch", "papermill", "ipykernel", "matplotlib"):
+        require(module, "notebooks")
+    return plan
+
+
+def show_plan(plan: Plan, only: list[str]) -> None:
+    """Print every run with its state."""
+    from bpo.experiment import finished
+    from reproduce.driver import updates_done
+    from reproduce.plan import result_of, select_rows
+
+    table = Table("run", "seed", "returns per tree", "state", "folder")
+    config, folder = plan.warm_start
+    table.add_row("warm start", "", "", "finished" if finished(config, folder) else "to do", str(folder.name))
+    for job in plan.jobs(select_rows(plan, only)):
+        done, updates = updates_done(job.folder), job.config.settings.updates
+        state = "finished" if result_of(job) else f"{done} of {updates} updates" if done else "to do"
+        table.add_row(job.row.label, str(job.config.seed), str(plan.planned(job.row)), state, job.folder.name)
+    console = Console()
+    console.print(table)
+    console.print(f"runs in {plan.runs}, results in {plan.results}; nothing was run")
+
+
+def spent(start: float) -> str:
+    """Wall and CPU time of this command and of the processes that it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    return f"{time.monotonic() - start:.0f} s wall, {cpu:.0f} s CPU"
+
+
+def end(failures: list[str], console: Console) -> None:
+    """Name what failed; exit code 1 if anything did."""
+    for failure in failures:
+        console.print(f"failed: {failure}", markup=False, highlight=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence on standard error and exit code 2."""
+    try:
+        app()
+    except BadInput as error:
+        print(f"reproduce: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What is finished of a plan, as the input of the table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bpo.errors import BadInput
+from reproduce.plan import ROOT, Plan, TableRow, add_matched, mean_returns, result_of
+
+OFFICIAL = "official.json"
+# Files that decide what the tables say, given the runs.
+MAKERS = ("reproduce/*.py", "bpo/viz/*.py", "bpo/stats.py", "notebooks/11_tables.ipynb")
+
+
+@dataclass(frozen=True)
+class RowRuns:
+    """The finished runs of one row, by seed."""
+
+    row: TableRow
+    planned: int
+    runs: Mapping[int, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Everything that the table is made from; `missing` names the runs that are not finished."""
+
+    preset: str
+    sandbox: str
+    scale: str
+    seeds: tuple[int, ...]
+    start: Mapping[str, Any]
+    rows: tuple[RowRuns, ...]
+    missing: tuple[str, ...]
+    official: Mapping[str, Any] | None
+
+
+def collect(plan: Plan) -> Collected:
+    """Read the finished runs; BadInput where there is no warm start or not a single run."""
+    from bpo.experiment import finished
+
+    start = finished(*plan.warm_start)
+    found: dict[str, dict[int, dict]] = {}
+    missing = []
+
+    def read(rows: list[TableRow]) -> None:
+        for job in plan.jobs(rows):
+            result = result_of(job)
+            if result is None:
+                missing.append(job.title)
+            else:
+                found.setdefault(job.row.label, {})[job.config.seed] = result
+
+    read(plan.rows)
+    complete = {label: runs for label, runs in found.items() if len(runs) == len(plan.preset.sweep.seeds)}
+    rows = add_matched(plan, {label: mean_returns(list(runs.values())) for label, runs in complete.items()})
+    read(rows[len(plan.rows) :])
+    if start is None or not found:
+        where = f"--preset {plan.told}" + ("" if plan.sandbox == "household" else f" --sandbox {plan.sandbox}")
+        raise BadInput(f"{plan.runs} has no finished runs of this code: python -m reproduce run {where}")
+    return Collected(
+        plan.preset.name,
+        plan.sandbox,
+        plan.preset.scale,
+        plan.preset.sweep.seeds,
+        start,
+        tuple(RowRuns(row, plan.planned(row), found[row.label]) for row in rows if row.label in found),
+        tuple(missing),
+        _official(plan.runs / OFFICIAL, start),
+    )
+
+
+def fingerprint(collected: Collected) -> str:
+    """Sixteen hex digits of everything that the results folder depends on."""
+    digest = hashlib.sha256()
+    for pattern in MAKERS:
+        for path in sorted(ROOT.glob(pattern)):
+            digest.update(path.name.encode() + path.read_bytes())
+    runs = [[row.row.label, row.row.matched_to, dict(row.runs)] for row in collected.rows]
+    content = [collected.scale, collected.seeds, collected.start, runs, collected.missing, collected.official]
+    digest.update(json.dumps(content, sort_keys=True).encode())
+    return digest.hexdigest()[:16]
+
+
+def _official(path: Path, start: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    official = json.loads(path.read_text())
+    return official if official["code"] == start["origin"]["code"] else None

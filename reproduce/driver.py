@@ -1,0 +1,272 @@
+"""From a preset to its table: warm start, training runs, runs at matched returns, official games, tables.
+
+Every stage skips what is finished with this configuration and this code, and goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from bpo.errors import BadInput
+from reproduce import markdown, report
+from reproduce.collect import Collected, collect
+from reproduce.plan import Job, Plan, TableRow, add_matched, difference, mean_returns, result_of, select_rows
+from reproduce.processes import Notebook, Pool, check_parameters, relative
+
+TRAIN, TABLES = "10_train.ipynb", "11_tables.ipynb"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call of `reproduce` did: runs trained now, runs that were there, and one message per failure."""
+
+    trained: int
+    skipped: int
+    failures: tuple[str, ...]
+
+
+def run(plan: Plan, *, at_once: int, only: Sequence[str], limit_s: float, console: Console) -> Outcome:
+    """Stages 0 to 1b. Failures of runs are collected, not raised."""
+    rows = select_rows(plan, only)
+    check_parameters(train_notebook(plan, plan.jobs(rows)[0]))
+    warm_start(plan, console)
+    outcome = train(plan, rows, at_once, limit_s, console)
+    if not only:
+        extra = matched_rows(plan)[len(plan.rows) :]
+        if extra:
+            console.print(f"returns differ from the plan by more than 5 %: also {', '.join(row.label for row in extra)}")
+            more = train(plan, extra, at_once, limit_s, console)
+            outcome = Outcome(outcome.trained + more.trained, outcome.skipped + more.skipped, outcome.failures + more.failures)
+    return outcome
+
+
+def warm_start(plan: Plan, console: Console) -> dict[str, Any]:
+    """Stage 0: make the initial policy, which is cached, and evaluate it."""
+    from bpo.experiment import finished, start_result
+
+    config, folder = plan.warm_start
+    result = finished(config, folder)
+    if result is None:
+        with _progress(console) as bars:
+            result = start_result(config, folder, Phases(bars, "warm start: "))
+    return result
+
+
+def train(plan: Plan, rows: Sequence[TableRow], at_once: int, limit_s: float, console: Console) -> Outcome:
+    """Stage 1: the runs of these rows that are not finished, each through the notebook in a process of its own."""
+    jobs = plan.jobs(rows)
+    todo = [job for job in jobs if result_of(job) is None]
+    for job in todo:
+        set_aside(job)
+    failures: list[str] = []
+    if todo:
+        with _progress(console) as bars, Pool(at_once, limit_s) as pool:
+            board = _Board(bars, len(jobs), todo)
+            notebooks = [train_notebook(plan, job) for job in todo]
+
+            def ended(index: int, message: str | None) -> None:
+                message = message or unfit(todo[index])
+                board.ended(index)
+                if message:
+                    failures.append(f"{todo[index].title}: {message}")
+                    console.print(f"[red]failed[/red] {todo[index].title} (traceback in {notebooks[index].target})")
+
+            pool.run(notebooks, ended, board.tick)
+    return Outcome(len(todo) - len(failures), len(jobs) - len(todo), tuple(failures))
+
+
+def train_notebook(plan: Plan, job: Job) -> Notebook:
+    """The notebook of a run with the parameters that make it this run."""
+    return Notebook(
+        TRAIN,
+        job.folder / "notebook.ipynb",
+        {
+            "preset": _told(plan),
+            "sandbox": plan.sandbox,
+            "method": job.config.method,
+            "seed": job.config.seed,
+            "parameters": dict(job.row.parameters),
+            "out": relative(plan.runs),
+            "noise_draws": job.noise_draws,
+            "noise_tasks": job.noise_tasks,
+        },
+    )
+
+
+def unfit(job: Job) -> str | None:
+    """Why a run whose notebook ended well is no result all the same; None where it is one."""
+    from bpo.experiment import finished
+
+    result = finished(job.config, job.folder)
+    if result is None:
+        return f"the notebook ended, but {job.folder / 'result.json'} is absent or of another configuration or code"
+    return difference(job, result)
+
+
+def set_aside(job: Job) -> None:
+    """Move what other code left in a run's folder to `stale/`: going on from its checkpoint would mix two programs."""
+    from bpo.provenance import code_fingerprint
+
+    path = job.folder / "config.yaml"
+    if not path.is_file():
+        return
+    code = (yaml.safe_load(path.read_text()) or {}).get("origin", {}).get("code", "unknown")
+    if code == code_fingerprint():
+        return
+    place = job.folder.parent / "stale" / f"{job.folder.name}-{code}"
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(exist_ok=True)
+    os.replace(job.folder, place)
+
+
+def matched_rows(plan: Plan) -> list[TableRow]:
+    """Stage 1b: the rows of the table, with those that matching adds once a branching row is complete."""
+    used = {}
+    for row in plan.rows:
+        results = [result_of(job) for job in plan.jobs([row])]
+        if all(results):
+            used[row.label] = mean_returns(results)
+    return add_matched(plan, used)
+
+
+class Phases:
+    """Reports of the library (phase, done, total) as progress bars."""
+
+    def __init__(self, bars: Progress, prefix: str = ""):
+        self.bars, self.prefix, self.tasks = bars, prefix, {}
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        if phase not in self.tasks:
+            self.tasks[phase] = self.bars.add_task(self.prefix + phase, total=total)
+        self.bars.update(self.tasks[phase], completed=done, total=total)
+
+
+class _Board:
+    """One bar for all runs and one for each that is running, which counts its updates."""
+
+    def __init__(self, bars: Progress, total: int, jobs: Sequence[Job]):
+        self.bars, self.jobs = bars, jobs
+        self.all = bars.add_task("runs", total=total, completed=total - len(jobs))
+        self.own: dict[int, Any] = {}
+        self.over: set[int] = set()
+
+    def tick(self) -> None:
+        for index, job in enumerate(self.jobs):
+            if index not in self.over and (job.folder / "notebook.log").exists():
+                if index not in self.own:
+                    self.own[index] = self.bars.add_task(job.title, total=job.config.settings.updates)
+                self.bars.update(self.own[index], completed=updates_done(job.folder))
+
+    def ended(self, index: int) -> None:
+        self.over.add(index)
+        if index in self.own:
+            self.bars.remove_task(self.own[index])
+        self.bars.advance(self.all)
+
+
+def updates_done(folder: Path) -> int:
+    """Updates that a run has written down so far."""
+    path = folder / "metrics.jsonl"
+    return max(0, path.read_bytes().count(b"\n") - 1) if path.exists() else 0
+
+
+def _progress(console: Console) -> Progress:
+    columns = (
+        TextColumn("{task.description:>32}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console)
+
+
+def finish(plan: Plan, limit_s: float, console: Console, *, strict: bool) -> list[str]:
+    """Official games and tables from whatever is finished; one message per failure. `strict` raises where nothing is."""
+    try:
+        official(plan, console)
+        return tables(plan, limit_s, console)
+    except BadInput as error:
+        if strict:
+            raise
+        return [str(error)]
+
+
+def official(plan: Plan, console: Console) -> None:
+    """Stage 1c: warm start and best row on the official games, where they are; a message where not."""
+    from reproduce.official import LABEL, data_folder, evaluate_official
+
+    data = data_folder(plan.sandbox)
+    if data is None:
+        console.print(f"{LABEL}: left out, $ALFWORLD_DATA names no folder with json_2.1.1 or the sandbox is another")
+        return
+    with _progress(console) as bars:
+        evaluate_official(plan, collect(plan), data, Phases(bars, "official: "))
+
+
+def tables(plan: Plan, limit_s: float, console: Console) -> list[str]:
+    """Stage 2: the tables notebook, unless nothing changed; prints the table. Returns a message where it failed."""
+    collected = collect(plan)
+    if not report.unchanged(collected, plan.results):
+        notebook = Notebook(
+            TABLES,
+            plan.runs / "tables.ipynb",
+            {
+                "preset": _told(plan),
+                "sandbox": plan.sandbox,
+                "rebuild": True,
+                "runs": relative(plan.runs.parent),
+                "results": relative(plan.results.parent),
+            },
+        )
+        check_parameters(notebook)
+        failures: list[str] = []
+        with _progress(console) as bars, Pool(1, limit_s) as pool:
+            bars.add_task("tables", total=None)
+            pool.run([notebook], lambda _, message: failures.extend([f"tables: {message}"] if message else []), lambda: None)
+        if failures or not report.unchanged(collected, plan.results):
+            return failures or [f"tables: the notebook ended, but {plan.results} is not what the runs say"]
+        _publish(plan, collected, notebook)
+    table, _ = report.read(plan.results)
+    _print(table, console)
+    console.print(f"all of it: {plan.results / 'table.md'}", soft_wrap=True)
+    return []
+
+
+def _publish(plan: Plan, collected: Collected, tables_notebook: Notebook) -> None:
+    place = plan.results / "notebooks"
+    report.publish(tables_notebook.target, place / TABLES)
+    seed = plan.preset.sweep.seeds[0]
+    for row in collected.rows:
+        executed = plan.runs / plan.config(row.row, seed).name / "notebook.ipynb"
+        if seed in row.runs and executed.is_file():
+            report.publish(executed, place / f"{TRAIN.removesuffix('.ipynb')}-{report.slug(row.row.label)}.ipynb")
+
+
+def _print(table: dict[str, Any], console: Console) -> None:
+    split = table["splits"][0]
+    heads = [f"{table['games']}: {markdown.short(name)} [95 %]" for name in table["splits"]]
+    shown = Table("row", *heads, f"minus warm start, {markdown.short(split)}", "returns per tree", "paper (another experiment)")
+    for row in table["rows"]:
+        returns = row.get("returns_per_tree")
+        cells = [markdown.spread(row["success"][name]) for name in table["splits"]]
+        used = f"{returns['used']:.2f}" if returns else markdown.NONE
+        shown.add_row(row["label"], *cells, markdown.against(row, split), used, row["paper"])
+    console.print(f"{table['preset']} on {table['sandbox']}: {table['scale']}", markup=False)
+    console.print(shown)
+    for sentence in [*markdown.missing(table), *markdown.findings(table)]:
+        console.print(f"- {sentence}", markup=False, highlight=False)
+
+
+def _told(plan: Plan) -> str:
+    return relative(plan.told) if os.sep in plan.told else plan.told

@@ -1,0 +1,307 @@
+"""The table as Markdown, and what the numbers say in words; nothing is computed here that is not in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpo.stats import RESAMPLES
+from reproduce.tables import ABOVE, BELOW, START
+
+Row = Mapping[str, Any]
+NONE = "–"
+PAPER_HEAD = "paper: Qwen2.5-7B, ALFWorld valid_unseen, 3 seeds, ± std (a different experiment)"
+
+
+def markdown(table: Mapping[str, Any]) -> str:
+    """The whole of table.md."""
+    parts = [
+        f"# {table['preset']} on {table['sandbox']}: {table['scale']}",
+        head(table),
+        "## Success",
+        grid(*success_table(table)),
+        f"Cells: success in %, [95 % interval], (each seed). {interval_note(table)}",
+        *missing(table),
+        "## What the numbers say",
+        "\n".join(f"* {sentence}" for sentence in findings(table)),
+        "## Learning speed and gradient",
+        grid(*signal_table(table)),
+        speed_note(table),
+        "## Cost",
+        grid(*cost_table(table)),
+        "Tokens and steps are those of training, without evaluation. The last column is machine dependent: wall seconds of "
+        "rollouts and updates of one run, with other runs beside it.",
+        *official(table),
+        "## Deviations from the paper",
+        "\n".join(f"* {sentence}" for sentence in deviations(table)),
+        "## Appendix: all pairs of rows",
+        grid(*pairs_table(table)),
+        "## Appendix: success by task type",
+        *(grid(*type_table(table, split)) for split in table["splits"]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def head(table: Mapping[str, Any]) -> str:
+    """What was run, in one paragraph."""
+    settings, policy = table["settings"], table["settings"]["policy"]
+    tasks = ", ".join(f"{count} {short(split)}" for split, count in table["tasks"].items())
+    return (
+        f"Games: {table['games']}. Policy: {policy['kind']}, {policy['writing']} writing, actions sampled at temperature "
+        f"{policy['temperature']:g}. {plural(len(table['seeds']), 'seed')}; "
+        f"evaluation tasks: {tasks}, {plural(settings['eval_samples'], 'episode')} each, last checkpoint. "
+        f"Code {table['origin']['code']}. The rules were fixed before the runs: reproduce/PROTOCOL.md."
+    )
+
+
+def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Success and difference to the warm start on every split, with the paper's figure beside it."""
+    heads = ["row"]
+    for split in table["splits"]:
+        heads += [f"{table['games']}: {short(split)}", f"minus warm start, {short(split)}"]
+    rows = []
+    for row in table["rows"]:
+        cells = [name(row)]
+        for split in table["splits"]:
+            seeds = " / ".join(percent(value) for value in row["success"][split]["seeds"])
+            cells += [f"{spread(row['success'][split])} ({seeds})", against(row, split)]
+        rows.append([*cells, row["paper"]])
+    return [*heads, PAPER_HEAD], rows
+
+
+def against(row: Row, split: str) -> str:
+    """Difference to the warm start with interval and verdict."""
+    if "vs_start" not in row:
+        return NONE
+    gap = row["vs_start"][split]
+    return f"{spread(gap, signed=True)}: {gap['verdict']}"
+
+
+def signal_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Learning speed, gradient noise, and how many updates had no gradient or a clipped one."""
+    reference = table["noise_reference"] or "the reference"
+    heads = [
+        "row",
+        "updates to the best baseline's final curve value: median (each seed)",
+        f"gradient-norm variance relative to {reference}, scale-free",
+        "the same, raw",
+        "updates without gradient",
+        "updates with the norm clipped",
+        "last KL per token",
+    ]
+    rows = []
+    for row in trained(table):
+        noise = row["noise"]
+        rows.append(
+            [
+                name(row),
+                speed(row),
+                ratio(noise["scale_free"]) if noise else NONE,
+                ratio(noise["raw"]) if noise else NONE,
+                share(row["zero_gradient"]),
+                share(row["norm_clipped"]),
+                number(row["last_kl"], ".2g"),
+            ]
+        )
+    return heads, rows
+
+
+def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Compute on three axes: returns, environment steps, tokens; and wall seconds, marked."""
+    heads = [
+        "row",
+        "returns per tree: used (planned)",
+        "environment steps per update",
+        "tokens prefilled per update",
+        "tokens generated per update",
+        "wall seconds per run (machine dependent)",
+    ]
+    rows = []
+    for row in trained(table):
+        returns, cost = row["returns_per_tree"], row["cost"]
+        spent = row.get("seconds")
+        rows.append(
+            [
+                name(row),
+                f"{returns['used']:.2f} ({returns['planned']})",
+                *(number(cost[key], ",.0f") for key in ("env_steps", "prefilled", "generated")),
+                number(sum(spent.values()), ",.0f") if spent else NONE,
+            ]
+        )
+    return heads, rows
+
+
+def pairs_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Every pair of rows on the first split."""
+    words = {1: "outside the noise", 0: "inside the noise", -1: "outside the noise"}
+    rows = [[pair["a"], pair["b"], spread(pair, signed=True), words[pair["sign"]]] for pair in table["pairs"]]
+    return ["row", "minus row", f"success, {short(table['splits'][0])}: points [95 %]", "verdict"], rows
+
+
+def type_table(table: Mapping[str, Any], split: str) -> tuple[list[str], list[list[str]]]:
+    """Success by task type on one split."""
+    kinds = list(table["rows"][0]["by_type"][split])
+    counts = {kind: table["rows"][0]["by_type"][split][kind]["episodes"] for kind in kinds}
+    heads = [short(split), *(f"{kind} ({counts[kind]})" for kind in kinds)]
+    return heads, [
+        [row["label"], *(percent(row["by_type"][split][kind]["success"]) for kind in kinds)] for row in table["rows"]
+    ]
+
+
+def interval_note(table: Mapping[str, Any]) -> str:
+    """What the interval is, and what it is not."""
+    few = {1: "With one seed they say nothing about how a second seed would end.", 2: "Two seeds say little about a third."}
+    warning = few.get(len(table["seeds"]), "Few seeds say little about a further one: read their own values.")
+    return (
+        f"Intervals: 95 % percentiles of a paired bootstrap over seeds and tasks ({RESAMPLES} resamples, no correction for the "
+        f"number of comparisons). {warning}"
+    )
+
+
+def missing(table: Mapping[str, Any]) -> list[str]:
+    """The runs that the table lacks."""
+    return [f"**Missing runs:** {', '.join(table['missing'])}."] if table["missing"] else []
+
+
+def findings(table: Mapping[str, Any]) -> list[str]:
+    """Sentences that follow from the numbers by the rules of the protocol."""
+    split, rows = table["splits"][0], trained(table)
+    by_verdict = {word: [row for row in rows if row["vs_start"][split]["verdict"] == word] for word in (ABOVE, BELOW)}
+    above, below = by_verdict[ABOVE], by_verdict[BELOW]
+    methods = sorted({row["method"] for row in above})
+    said = [f"Against the warm start ({short(split)} split), above: {listed(above)}; below: {listed(below)}."]
+    if not above:
+        said.append("No row beats the warm start: at this scale the comparison of methods says nothing about learning.")
+    elif len(methods) < 2:
+        said.append(f"Only one method beats the warm start ({methods[0]}); two were asked for.")
+    else:
+        said.append(f"At least two methods beat the warm start: {', '.join(methods)}.")
+    outside = [pair for pair in table["pairs"] if pair["sign"]]
+    for pair in outside:
+        high, low = (pair["a"], pair["b"]) if pair["sign"] > 0 else (pair["b"], pair["a"])
+        said.append(
+            f"Outside the noise: {high} is above {low} ({spread(pair, signed=True)} for {pair['a']} minus {pair['b']})."
+        )
+    inside = [f"{pair['a']} and {pair['b']}" for pair in table["pairs"] if not pair["sign"]]
+    if table["pairs"] and not outside:
+        said.append("No difference between two methods is outside the noise; the order of their means is not a ranking.")
+    elif inside:
+        said.append(f"Inside the noise: {'; '.join(inside)}.")
+    for row in rows:
+        if row["matched_to"]:
+            said.append(f"{row['label']} has the same number of returns (within 5 %) as {' and '.join(row['matched_to'])}.")
+    return said
+
+
+def speed_note(table: Mapping[str, Any]) -> str:
+    """What the columns of learning speed and gradient noise are."""
+    settings, target = table["settings"], table["target"]
+    panel = f"{settings['curve_tasks']} tasks of the split {settings['curve_split']}, every {settings['curve_every']} updates"
+    goal = f"the target is {percent(target['success'])} % ({target['row']})" if target else "no baseline has a curve"
+    draws = next((row["noise"]["draws"] for row in trained(table) if row["noise"]), 0)
+    return (
+        f"The curve is success on {panel}; {goal}. One panel's value is a noisy number, so differences of one curve point are "
+        f"none. Gradient noise: {draws} gradients of the loss at the frozen warm start, before clipping, on the same tasks for "
+        "every row; scale-free divides the variance of the norm by its squared mean. Ratios carry a 95 % bootstrap interval "
+        "over draws."
+    )
+
+
+def official(table: Mapping[str, Any]) -> list[str]:
+    """The extra rows on the official games, where they were evaluated."""
+    found = table["official"]
+    if not found:
+        return []
+    splits = list(next(iter(found["rows"].values())))
+    rows = [
+        [label, *(f"{percent(scores[split]['success'])} of {scores[split]['games']} games" for split in splits)]
+        for label, scores in found["rows"].items()
+    ]
+    return [f"## {found['label']}", grid(["row", *(f"{found['label']}: {split}" for split in splits)], rows)]
+
+
+def deviations(table: Mapping[str, Any]) -> list[str]:
+    """How this experiment differs from the paper's."""
+    s = table["settings"]
+    return [
+        f"Policy: {s['policy']['model'] or s['policy']['kind']} instead of Qwen2.5-7B-Instruct; its warm start imitates "
+        "scripted demonstrations instead of public trajectories.",
+        f"Tasks: {table['games']} instead of the official ALFWorld games, and another step limit than the paper's 40.",
+        f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of 3,000 of 128; AdamW at {s['lr']:g}, "
+        f"{s['schedule']}, instead of 2e-6 on a cosine; KL weight {s['beta']:g}, clip {s['clip']:g}, gradient norm clipped at "
+        f"{s['max_grad_norm']:g}. One setting for all rows; the paper picks learning rate and KL weight per method, "
+        "environment and seed.",
+        f"Seeds: {len(table['seeds'])}; intervals are bootstrap intervals, the paper's ± is a standard deviation over 3 seeds.",
+        "Returns: the paper compares 13 returns of BPO with 8 of GRPO and RLOO; here both also have rows with as many returns "
+        "as branching.",
+        "Row `bpo` is the literal reading; what the paper leaves open (steps after a branch point) is broadcast. Row "
+        "`bpo_split` is not in the paper.",
+        f"Actions are written with {s['policy']['writing']} decoding"
+        + (": the model cannot write an inadmissible action." if s["policy"]["writing"] == "constrained" else "."),
+        "Not attempted: PPO, VinePPO, WebShop, SWE-bench, the second model.",
+    ]
+
+
+def name(row: Row) -> str:
+    """A row's label, with what it is matched to."""
+    return f"{row['label']} (as many returns as {', '.join(row['matched_to'])})" if row.get("matched_to") else row["label"]
+
+
+def trained(table: Mapping[str, Any]) -> list[Row]:
+    """All rows but the warm start."""
+    return [row for row in table["rows"] if row["label"] != START]
+
+
+def listed(rows: Sequence[Row]) -> str:
+    """Labels, or "none"."""
+    return ", ".join(row["label"] for row in rows) or "none"
+
+
+def short(split: str) -> str:
+    """seen or unseen, for the splits named like ALFWorld's; their games are other games."""
+    return split.removeprefix("valid_")
+
+
+def spread(value: Mapping[str, float], signed: bool = False) -> str:
+    """A share with its interval, in percent."""
+    form = "+.1f" if signed else ".1f"
+    return f"{100 * value['value']:{form}} [{100 * value['low']:{form}}, {100 * value['high']:{form}}]"
+
+
+def ratio(value: Mapping[str, float | None]) -> str:
+    """A ratio with its interval."""
+    return f"{number(value['value'], '.2f')} [{number(value['low'], '.2f')}, {number(value['high'], '.2f')}]"
+
+
+def speed(row: Row) -> str:
+    """Median and seeds of the updates to the target."""
+    if row["speed"] is None:
+        return NONE
+    told = [number(value, ".0f", "not reached") for value in row["speed"]["seeds"].values()]
+    return f"{number(row['speed']['median'], '.0f', 'not reached')} ({' / '.join(told)})"
+
+
+def percent(value: float) -> str:
+    """A share in percent, one decimal."""
+    return f"{100 * value:.1f}"
+
+
+def share(value: float | None) -> str:
+    """A share in whole percent."""
+    return NONE if value is None else f"{100 * value:.0f} %"
+
+
+def number(value: float | None, form: str, none: str = NONE) -> str:
+    """A formatted number, or a word where there is none."""
+    return none if value is None else format(value, form)
+
+
+def plural(count: int, noun: str) -> str:
+    """ "1 seed", "3 seeds"."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

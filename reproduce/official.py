@@ -1,0 +1,75 @@
+"""The official ALFWorld games with the tiny model: a check that the pipeline meets the real task set, whatever it scores."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bpo.errors import BadInput
+from reproduce.collect import OFFICIAL, Collected, RowRuns
+from reproduce.plan import Plan
+
+LABEL = "official ALFWorld games, tiny model"
+
+
+def data_folder(sandbox: str) -> Path | None:
+    """The folder with the official games, from $ALFWORLD_DATA; None where they are absent or the sandbox is another."""
+    told = os.environ.get("ALFWORLD_DATA")
+    folder = Path(told).expanduser() if told and sandbox == "household" else None
+    return folder if folder is not None and (folder / "json_2.1.1").is_dir() else None
+
+
+def best_row(collected: Collected) -> RowRuns:
+    """The row with the highest mean success on the first split; ties to the earlier row."""
+    split = collected.start["config"]["settings"]["eval_splits"][0]
+
+    def score(row: RowRuns) -> float:
+        return sum(run["evaluation"][split]["success"] for run in row.runs.values()) / len(row.runs)
+
+    return max(collected.rows, key=score)
+
+
+def evaluate_official(plan: Plan, collected: Collected, data: Path, report=None) -> dict[str, Any]:
+    """Success of the warm start and of the best row (its first seed) on the first `eval_tasks` official games of each split.
+
+    Writes official.json among the runs; what is there from the same code and run is kept.
+    """
+    from bpo import checkpoint
+    from bpo.experiment import evaluate_splits
+    from bpo.policies import make_policy
+    from bpo.provenance import write_json
+    from bpo.sandboxes import factory
+
+    best = best_row(collected)
+    config = plan.config(best.row, min(best.runs))
+    code, path = collected.start["origin"]["code"], plan.runs / OFFICIAL
+    old = json.loads(path.read_text()) if path.is_file() else {}
+    if old.get("code") == code and old.get("run") == config.name:
+        return old
+    state = checkpoint.load(plan.runs / config.name, "latest")
+    if state is None:
+        raise BadInput(f"{plan.runs / config.name} has no checkpoint, so its policy cannot be evaluated on the official games")
+    official = replace(config, sandbox_options={"data": str(data)})
+    make = factory(official.sandbox, official.sandbox_options)
+    sandboxes = [make() for _ in range(config.settings.concurrency)]
+    try:
+        policy = make_policy(config)
+        rows = {"warm start": _scores(evaluate_splits(official, policy, sandboxes, report))}
+        policy.load_state_dict(state["policy"])
+        rows[best.row.label] = _scores(evaluate_splits(official, policy, sandboxes, report))
+    finally:
+        for sandbox in sandboxes:
+            sandbox.close()
+    result = {"label": LABEL, "code": code, "run": config.name, "rows": rows}
+    write_json(path, result)
+    return result
+
+
+def _scores(splits: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"success": split["success"], "games": len(split["episodes"]), "by_type": split["by_type"]}
+        for name, split in splits.items()
+    }

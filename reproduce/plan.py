@@ -1,0 +1,163 @@
+"""Which runs a table needs: a preset's rows times its seeds, and baselines at the returns that branching really used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpo.config import Preset, RunConfig, load_preset
+from bpo.errors import BadInput, choose
+
+ROOT = Path(__file__).resolve().parents[1]
+# Rows that branching methods are compared with at equal numbers of returns.
+BASELINES = ("rloo", "grpo")
+# Numbers of returns within this share of each other count as matched.
+MATCHED = 0.05
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row of the table; `matched_to` names the branching rows whose mean number of returns it was given."""
+
+    label: str
+    method: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    matched_to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training run of the table."""
+
+    row: TableRow
+    config: RunConfig
+    folder: Path
+    noise_draws: int
+    noise_tasks: int
+
+    @property
+    def title(self) -> str:
+        """The row and the seed in words."""
+        return f"{self.row.label}, seed {self.config.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A preset on a sandbox, and the folders of its runs and results."""
+
+    told: str
+    preset: Preset
+    sandbox: str
+    runs: Path
+    results: Path
+
+    @property
+    def warm_start(self) -> tuple[RunConfig, Path]:
+        """Configuration and folder of the evaluation of the initial policy, which no method changes."""
+        return self.config(self.rows[0], self.preset.sweep.seeds[0]), self.runs / "warm_start"
+
+    @property
+    def rows(self) -> list[TableRow]:
+        """The rows that the preset names."""
+        return [TableRow(row.label, row.method, row.parameters) for row in self.preset.sweep.rows]
+
+    def config(self, row: TableRow, seed: int) -> RunConfig:
+        """The checked configuration of one run."""
+        return self.preset.run(row.method, self.sandbox, seed, row.parameters)
+
+    def planned(self, row: TableRow) -> int:
+        """Returns per tree when every planned branch happens."""
+        return self.config(row, 0).recipe().growth.planned_returns
+
+    def jobs(self, rows: Sequence[TableRow]) -> list[Job]:
+        """Every row with every seed, seeds outermost, so that a table with one seed is there early.
+
+        Gradient noise is measured at the warm start on fixed tasks and streams: it is the same for every seed, so the first
+        seed alone measures it.
+        """
+        sweep, jobs = self.preset.sweep, []
+        for seed in sweep.seeds:
+            for row in rows:
+                config = self.config(row, seed)
+                draws = sweep.noise_draws if seed == sweep.seeds[0] else 0
+                jobs.append(Job(row, config, self.runs / config.name, draws, sweep.noise_tasks))
+        return jobs
+
+
+def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
+    """The plan of a preset, checked row by row; BadInput for anything unknown.
+
+    Runs and results of the household sandbox are in folders named like the preset, those of others in PRESET-SANDBOX.
+    """
+    loaded = load_preset(preset)
+    name = loaded.name if sandbox == "household" else f"{loaded.name}-{sandbox}"
+    told = str(Path(preset).resolve()) if preset.endswith((".yaml", ".yml")) else preset
+    plan = Plan(told, loaded, sandbox, runs.resolve() / name, results.resolve() / name)
+    labels = [row.label for row in plan.rows]
+    if not labels or not loaded.sweep.seeds:
+        raise BadInput(f"preset {preset!r} has no rows or no seeds in its sweep")
+    if len(set(labels)) < len(labels):
+        raise BadInput(f"preset {preset!r} has two rows with the label {max(labels, key=labels.count)!r}")
+    for row in plan.rows:
+        plan.config(row, loaded.sweep.seeds[0])
+    return plan
+
+
+def select_rows(plan: Plan, only: Sequence[str]) -> list[TableRow]:
+    """The rows with these labels, all where none is given; BadInput for an unknown label."""
+    for label in only:
+        choose(f"row of preset {plan.preset.name}:", label, [row.label for row in plan.rows])
+    return [row for row in plan.rows if not only or row.label in only]
+
+
+def result_of(job: Job) -> dict[str, Any] | None:
+    """The result of a job that is finished with this code and exactly as asked, else None."""
+    from bpo.experiment import finished
+
+    result = finished(job.config, job.folder)
+    return result if result is not None and difference(job, result) is None else None
+
+
+def difference(job: Job, result: Mapping[str, Any]) -> str | None:
+    """In words, how what a result says it used differs from what was asked; None where it does not."""
+    for name, used, asked in (
+        ("configuration", result["config"], job.config.plain()),
+        ("parameters", result["parameters"], json.loads(json.dumps(dict(job.config.recipe().parameters)))),
+        ("number of gradient draws", len(result["noise"]), job.noise_draws),
+        ("number of updates", max((row["update"] for row in result["metrics"]), default=0), job.config.settings.updates),
+    ):
+        if used != asked:
+            return f"{name} used: {used}; asked: {asked}"
+    return None
+
+
+def mean_returns(results: Sequence[Mapping[str, Any]]) -> float:
+    """Mean number of returns per tree over the updates of all runs of a row."""
+    return float(np.mean([row["returns_per_tree"] for run in results for row in run["metrics"] if row["update"] > 0]))
+
+
+def add_matched(plan: Plan, used: Mapping[str, float]) -> list[TableRow]:
+    """The rows of the preset, then the baselines at the mean returns of branching rows that no row of theirs matches.
+
+    used    mean returns per tree of the rows that are complete, by label
+
+    A baseline matches within 5 %. Rows of the preset that match get the labels of their branching rows in `matched_to` too.
+    """
+    rows = plan.rows
+    for branching in [row for row in plan.rows if row.method not in BASELINES and row.label in used]:
+        returns = used[branching.label]
+        for method in BASELINES:
+            own = [i for i, row in enumerate(rows) if row.method == method]
+            count = max(2, round(returns))
+            near = [i for i in own if abs(plan.planned(rows[i]) - returns) <= MATCHED * plan.planned(rows[i])]
+            near = near or [i for i in own if plan.planned(rows[i]) == count]
+            if near:
+                rows[near[0]] = replace(rows[near[0]], matched_to=(*rows[near[0]].matched_to, branching.label))
+            else:
+                rows.append(TableRow(f"{method} N{count}", method, {"returns": count}, (branching.label,)))
+    return rows

@@ -1,0 +1,139 @@
+"""Writes results/<preset>/: the table, the numbers behind every figure, the figures, and executed notebooks to read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bpo.errors import BadInput
+from bpo.provenance import write_atomically, write_json
+from bpo.viz import plots
+from reproduce.collect import Collected, fingerprint
+from reproduce.markdown import markdown
+from reproduce.tables import build
+
+TABLE, INPUTS = "table.json", "inputs.json"
+WRITTEN = (TABLE, "table.md", "curves.csv", "noise.csv", "by_type.csv", "curves.png", "noise.png")
+# What the learning curve is drawn against: a column of curves.csv.
+AXES = {"update": "updates", "env_steps": "environment steps", "tokens": "model tokens (prefilled + generated)"}
+
+
+def write(collected: Collected, results: Path) -> dict[str, Any]:
+    """Everything that the results folder says about these runs; `inputs.json`, written last, says from what."""
+    table = build(collected)
+    curves, noise = curve_rows(collected), noise_rows(collected)
+    write_json(results / TABLE, table)
+    write_atomically(results / "table.md", markdown(table))
+    write_csv(results / "curves.csv", curves)
+    write_csv(results / "noise.csv", noise)
+    write_csv(results / "by_type.csv", type_rows(table))
+    plots.save(curve_figure(curves, table, "update"), results / "curves.png")
+    plots.save(noise_figure(table), results / "noise.png")
+    write_json(results / INPUTS, {"fingerprint": fingerprint(collected)})
+    return table
+
+
+def unchanged(collected: Collected, results: Path) -> bool:
+    """Whether the results folder is complete and was made from exactly these runs."""
+    files = [*WRITTEN, INPUTS]
+    if not all((results / name).is_file() for name in files):
+        return False
+    return json.loads((results / INPUTS).read_text())["fingerprint"] == fingerprint(collected)
+
+
+def read(results: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The written table and the points of its curves; BadInput where there are none."""
+    if not (results / TABLE).is_file():
+        raise BadInput(f"results/{results.name} has no {TABLE}: python -m reproduce run --preset {results.name}")
+    with (results / "curves.csv").open() as file:
+        points = [{key: value if key == "row" else float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    return json.loads((results / TABLE).read_text()), points
+
+
+def curve_rows(collected: Collected) -> list[dict[str, Any]]:
+    """Points of the learning curves, with what had been spent on training by then."""
+    rows = []
+    for row in collected.rows:
+        for seed in sorted(row.runs):
+            spent = dict.fromkeys(("returns", "env_steps", "tokens"), 0)
+            for metric in row.runs[seed]["metrics"]:
+                ledger = metric.get("ledger", {})
+                spent["returns"] += ledger.get("returns", 0)
+                spent["env_steps"] += ledger.get("env_steps", 0)
+                spent["tokens"] += ledger.get("prefilled", 0) + ledger.get("generated", 0)
+                if "curve" in metric:
+                    point = {"row": row.row.label, "seed": seed, "update": metric["update"], "success": metric["curve"]}
+                    rows.append({**point, **spent})
+    return rows
+
+
+def noise_rows(collected: Collected) -> list[dict[str, Any]]:
+    """Every measured gradient at the frozen warm start."""
+    return [
+        {"row": row.row.label, "draw": number, **draw}
+        for row in collected.rows
+        for run in row.runs.values()
+        for number, draw in enumerate(run["noise"])
+    ]
+
+
+def type_rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Success by row, split and task type."""
+    return [
+        {"row": row["label"], "split": split, "type": kind, **score}
+        for row in table["rows"]
+        for split, kinds in row["by_type"].items()
+        for kind, score in kinds.items()
+    ]
+
+
+def curve_figure(points: Sequence[Mapping[str, Any]], table: Mapping[str, Any], axis: str) -> Any:
+    """Learning curves of all rows against updates, environment steps or tokens."""
+    curves: dict[str, dict[float, list[tuple[float, float]]]] = {}
+    for point in points:
+        curves.setdefault(point["row"], {}).setdefault(point["seed"], []).append((point[axis], point["success"]))
+    target = table["target"]["success"] if table["target"] else None
+    shown = {label: list(seeds.values()) for label, seeds in curves.items()}
+    return plots.learning_curves(shown, target=target, xlabel=AXES[axis], ylabel="success on the curve panel")
+
+
+def noise_figure(table: Mapping[str, Any]) -> Any:
+    """Scale-free gradient noise of every row relative to the reference row."""
+    rows = {}
+    for row in table["rows"]:
+        ratio = (row.get("noise") or {}).get("scale_free", {})
+        if None not in (ratio.get("value"), ratio.get("low"), ratio.get("high")):
+            rows[row["label"]] = (ratio["value"], ratio["low"], ratio["high"])
+    return plots.intervals(rows, reference=1.0, xlabel=f"gradient-norm variance, relative to {table['noise_reference']}")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of equal fields as CSV, whole or not at all."""
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_atomically(path, text.getvalue())
+
+
+def publish(executed: Path, target: Path) -> None:
+    """Copy an executed notebook without what differs from run to run: times, and papermill's own record."""
+    import nbformat
+
+    notebook = nbformat.read(executed, as_version=4)
+    notebook.metadata.pop("papermill", None)
+    for cell in notebook.cells:
+        for key in ("papermill", "execution"):
+            cell.metadata.pop(key, None)
+    write_atomically(target, nbformat.writes(notebook) + "\n")
+
+
+def slug(label: str) -> str:
+    """A label as part of a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")

@@ -1,0 +1,247 @@
+"""From the results of runs to the table: pure functions, no files. The rules are in PROTOCOL.md."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bpo import stats
+from bpo.stats import Estimate
+from reproduce.collect import Collected, RowRuns
+from reproduce.plan import BASELINES, mean_returns
+
+Run = Mapping[str, Any]
+
+START = "warm start"
+# The paper's ALFWorld column (Table 1, Qwen2.5-7B-Instruct, mean ± std of 3 seeds, 134 unseen games).
+PAPER = {START: "44.6 ± 2.1 (SFT)", "rloo": "58.3 ± 2.2", "grpo": "60.5 ± 2.0", "bpo": "66.4 ± 1.9 (M = 4, K = 4)"}
+PAPER_RETURNS = 8
+ABOVE, INSIDE, BELOW = "above the warm start", "inside the noise", "below the warm start"
+# Fields that may differ between two runs of the same code on the same machine.
+VOLATILE = ("seconds", "host", "date")
+
+
+def build(collected: Collected) -> dict[str, Any]:
+    """The table as plain values; equal runs give equal tables but for the fields named in VOLATILE."""
+    config = collected.start["config"]
+    splits = list(config["settings"]["eval_splits"])
+    start = {split: outcomes([collected.start], split) for split in splits}
+    reference = noise_reference(collected.rows)
+    target = speed_target(collected.rows)
+    rows = [_start_row(collected.start, start)]
+    for runs in collected.rows:
+        results = [runs.runs[seed] for seed in sorted(runs.runs)]
+        success = {split: outcomes(results, split) for split in splits}
+        rows.append(
+            {
+                "label": runs.row.label,
+                "method": runs.row.method,
+                "parameters": results[0]["parameters"],
+                "matched_to": list(runs.row.matched_to),
+                "paper": paper(runs),
+                "seeds": sorted(runs.runs),
+                "success": {split: _success(success[split]) for split in splits},
+                "vs_start": {split: _against(success[split], start[split]) for split in splits},
+                "speed": speed(runs, target),
+                "noise": noise(runs, reference),
+                "returns_per_tree": {"used": mean_returns(results), "planned": runs.planned},
+                "cost": cost(results),
+                **signal(results),
+                "by_type": {split: by_type(results, split) for split in splits},
+                "seconds": seconds(results),
+            }
+        )
+    return {
+        "preset": collected.preset,
+        "sandbox": collected.sandbox,
+        "games": games(config),
+        "scale": collected.scale,
+        "seeds": list(collected.seeds),
+        "splits": splits,
+        "tasks": {split: int(start[split].shape[1]) for split in splits},
+        "settings": {**config["settings"], "policy": config["policy"], "warm_start": config["warm_start"]},
+        "origin": {key: value for key, value in collected.start["origin"].items() if key not in ("host", "date")},
+        "rows": rows,
+        "target": target,
+        "noise_reference": reference.row.label if reference else None,
+        "pairs": pairs(collected.rows, splits[0]),
+        "missing": list(collected.missing),
+        "official": collected.official,
+    }
+
+
+def strip_times(value: Any) -> Any:
+    """The part of a table that a rerun must reproduce bit by bit: without seconds, host and date, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: strip_times(inner) for key, inner in value.items() if key not in VOLATILE}
+    return [strip_times(inner) for inner in value] if isinstance(value, list) else value
+
+
+def games(config: Mapping[str, Any]) -> str:
+    """What the evaluation tasks are, in the words of the column heads."""
+    options = config["sandbox_options"]
+    if config["sandbox"] == "toy":
+        return "toy tree"
+    return "official ALFWorld games" if options.get("data") else f"generated, {options.get('difficulty', 'small')} rooms"
+
+
+def outcomes(results: Sequence[Run], split: str) -> np.ndarray:
+    """float64 [runs, tasks]: each task's success, averaged over its episodes; ValueError where the tasks differ."""
+    tables = []
+    for result in results:
+        by_task: dict[str, list[float]] = {}
+        for episode in result["evaluation"][split]["episodes"]:
+            by_task.setdefault(episode["task"], []).append(float(episode["success"]))
+        tables.append({task: float(np.mean(values)) for task, values in by_task.items()})
+    if any(list(table) != list(tables[0]) for table in tables):
+        raise ValueError(f"the runs were evaluated on different tasks of {split}")
+    return np.array([list(table.values()) for table in tables])
+
+
+def pairs(rows: Sequence[RowRuns], split: str) -> list[dict[str, Any]]:
+    """Every pair of rows: the paired difference of their success, over the seeds that both have."""
+    found = []
+    for a, b in itertools.combinations(rows, 2):
+        seeds = sorted(set(a.runs) & set(b.runs))
+        if seeds:
+            left, right = (outcomes([row.runs[seed] for seed in seeds], split) for row in (a, b))
+            gap = stats.difference(left, right)
+            found.append({"a": a.row.label, "b": b.row.label, **_plain(gap), "sign": gap.sign})
+    return found
+
+
+def speed_target(rows: Sequence[RowRuns]) -> dict[str, Any] | None:
+    """The baseline row whose learning curves end highest (mean over seeds), and where they end; None without curves."""
+    ends = [
+        (float(np.mean([points[-1][1] for points in curves(row).values()])), row.row.label)
+        for row in rows
+        if row.row.method in BASELINES and all(curves(row).values())
+    ]
+    best = max(ends, key=lambda end: end[0], default=None)
+    return None if best is None else {"row": best[1], "success": best[0]}
+
+
+def speed(row: RowRuns, target: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """First update with a curve point at the target, per seed and as median; None stands for "not reached"."""
+    if target is None:
+        return None
+    reached = {
+        seed: next((float(update) for update, success in points if success >= target["success"]), math.inf)
+        for seed, points in curves(row).items()
+    }
+    median = float(np.median(list(reached.values())))
+    return {"seeds": {str(seed): _number(value) for seed, value in reached.items()}, "median": _number(median)}
+
+
+def curves(row: RowRuns) -> dict[int, list[tuple[int, float]]]:
+    """(update, success on the curve panel) by seed."""
+    return {
+        seed: [(metric["update"], metric["curve"]) for metric in row.runs[seed]["metrics"] if "curve" in metric]
+        for seed in sorted(row.runs)
+    }
+
+
+def noise_reference(rows: Sequence[RowRuns]) -> RowRuns | None:
+    """The GRPO row that gradient noise is relative to: the one with as many returns as branching plans, else the first."""
+    grpo = [row for row in rows if row.row.method == "grpo" and norms(row)]
+    planned = [row.planned for row in rows if row.row.method not in BASELINES]
+    return next((row for row in grpo if row.planned in planned), grpo[0] if grpo else None)
+
+
+def norms(row: RowRuns) -> list[float]:
+    """Gradient norms at the frozen warm start, one per draw; empty where none were measured."""
+    return next(([draw["norm"] for draw in run["noise"]] for run in row.runs.values() if run["noise"]), [])
+
+
+def noise(row: RowRuns, reference: RowRuns | None) -> dict[str, Any] | None:
+    """Variance of the gradient norm relative to the reference row on the same tasks: raw, and divided by the squared mean."""
+    own = norms(row)
+    if reference is None or not own:
+        return None
+    return {
+        "draws": len(own),
+        "mean_norm": float(np.mean(own)),
+        "raw": _plain(stats.ratio_of_noise(own, norms(reference), stats.variance)),
+        "scale_free": _plain(stats.ratio_of_noise(own, norms(reference), stats.scale_free)),
+    }
+
+
+def updates(results: Sequence[Run]) -> list[Mapping[str, Any]]:
+    """The metrics of every update of these runs."""
+    return [metric for run in results for metric in run["metrics"] if metric["update"] > 0]
+
+
+def cost(results: Sequence[Run]) -> dict[str, float | None]:
+    """Environment steps and model tokens per update, of training alone."""
+    names = ("returns", "env_steps", "prefilled", "generated")
+    return {name: _mean([metric["ledger"][name] for metric in updates(results)]) for name in names}
+
+
+def signal(results: Sequence[Run]) -> dict[str, Any]:
+    """Updates done, share of them without any gradient and with clipping of the norm active, and the last KL per token."""
+    metrics, limit = updates(results), results[0]["config"]["settings"]["max_grad_norm"]
+    last = [[metric for metric in run["metrics"] if metric["update"] > 0][-1:] for run in results]
+    return {
+        "updates": [sum(metric["update"] > 0 for metric in run["metrics"]) for run in results],
+        "zero_gradient": _mean([metric["grad_norm"] == 0 for metric in metrics]),
+        "norm_clipped": _mean([metric["grad_norm"] > limit for metric in metrics]),
+        "last_kl": _mean([metric["kl"] for ends in last for metric in ends]),
+    }
+
+
+def by_type(results: Sequence[Run], split: str) -> dict[str, Any]:
+    """Success by task type, mean over seeds, with the number of episodes of one seed."""
+    kinds = results[0]["evaluation"][split]["by_type"]
+    return {
+        kind: {"success": _mean([run["evaluation"][split]["by_type"][kind][0] for run in results]), "episodes": count}
+        for kind, (_, count) in kinds.items()
+    }
+
+
+def seconds(results: Sequence[Run]) -> dict[str, float | None]:
+    """Wall seconds of rollouts and updates of one run, mean over seeds; they belong to the machine."""
+    return {name: _mean([run["seconds"][name] for run in results]) for name in ("rollout", "update")}
+
+
+def paper(runs: RowRuns) -> str:
+    """The paper's figure for this method; its baselines were run at N = 8 alone, and it has no `bpo_split`."""
+    method = runs.row.method
+    if method in BASELINES:
+        figure = f"{PAPER[method]} (N = {PAPER_RETURNS})"
+        return figure if runs.planned == PAPER_RETURNS else f"none at N = {runs.planned}; {figure}"
+    return PAPER.get(method, "none")
+
+
+def _start_row(result: Run, start: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    return {
+        "label": START,
+        "method": None,
+        "paper": PAPER[START],
+        "success": {split: _success(values) for split, values in start.items()},
+        "by_type": {split: by_type([result], split) for split in start},
+    }
+
+
+def _success(values: np.ndarray) -> dict[str, Any]:
+    return {**_plain(stats.success(values)), "seeds": [float(mean) for mean in values.mean(axis=1)]}
+
+
+def _against(values: np.ndarray, start: np.ndarray) -> dict[str, Any]:
+    gap = stats.difference(values, start)
+    return {**_plain(gap), "verdict": {1: ABOVE, 0: INSIDE, -1: BELOW}[gap.sign]}
+
+
+def _plain(estimate: Estimate) -> dict[str, float | None]:
+    return {"value": _number(estimate.value), "low": _number(estimate.low), "high": _number(estimate.high)}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -16,24 +16,8 @@ import yaml
 
 from bpo.errors import BadInput, choose
 from bpo.methods import METHODS, Recipe, build
+from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.sandboxes import SANDBOXES, factory
-
-
-@dataclass(frozen=True)
-class PolicySettings:
-    """Which model acts and how it writes.
-
-    kind      "tiny" (trained from nothing by the warm start), "hf" (a folder or hub name in `model`) or "tabular"
-    prompt    "transcript" (append-only) or "windowed" (the field's prompt: last two steps, <think>/<action> tags)
-    writing   "constrained" (exact distribution over admissible actions) or "free"
-    """
-
-    kind: str = "tiny"
-    model: str = ""
-    prompt: str = "transcript"
-    writing: str = "constrained"
-    temperature: float = 1.0
-    max_action_tokens: int = 64
 
 
 @dataclass(frozen=True)
@@ -79,7 +63,7 @@ class RunConfig:
     sandbox: str
     sandbox_options: Mapping[str, Any]
     policy: PolicySettings
-    warm_start: Mapping[str, Any]
+    warm_start: WarmStart | None
     settings: Settings
     seed: int = 0
 
@@ -127,8 +111,8 @@ class SandboxSection:
     """What a preset says about one sandbox."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    policy: PolicySettings = PolicySettings()
-    warm_start: Mapping[str, Any] = field(default_factory=dict)
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    warm_start: WarmStart | None = None
 
 
 @dataclass(frozen=True)
@@ -207,7 +191,9 @@ def read(kind: Any, raw: Any, where: str) -> Any:
             raise BadInput(f"{where} is {raw!r}; it must be a mapping")
         inner = typing.get_args(kind)[1]
         return {str(key): read(inner, value, f"{where}.{key}") for key, value in raw.items()}
-    if kind is Any or isinstance(kind, types.UnionType):
+    if isinstance(kind, types.UnionType):
+        return None if raw is None else read(typing.get_args(kind)[0], raw, where)
+    if kind is Any:
         return raw
     return _scalar(kind, raw, where)
 
@@ -250,6 +236,8 @@ def _check(preset: Preset, where: str) -> None:
         choose(f"{where}: {name}: policy: writing", policy.writing, ("constrained", "free"))
         if policy.kind == "hf" and not policy.model:
             raise BadInput(f"{where}: {name}: policy: model is empty; it must be a folder or a hub name where kind is 'hf'")
+        if policy.kind == "tiny" and section.warm_start is None:
+            raise BadInput(f"{where}: {name}: policy kind 'tiny' needs a warm_start section, which makes its model")
         if policy.temperature <= 0:
             raise BadInput(f"{where}: {name}: policy: temperature is {policy.temperature!r}; it must be positive")
     for method, parameters in preset.methods.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bpo.errors import BadInput, require
 from bpo.policy import Policy
+from bpo.sandboxes import factory
 
 if TYPE_CHECKING:
     from bpo.config import RunConfig
@@ -30,4 +31,9 @@ def make_policy(config: RunConfig, report: Callable[[str, int, int], None] | Non
         from bpo.policies.tabular import TabularPolicy
 
         return TabularPolicy.uniform(config.sandbox_options["returns"], config.sandbox_options.get("width", 2))
-    raise NotImplementedError
+    from bpo.policies.lm import LMPolicy
+    from bpo.policies.warmstart import warm_start, writing
+
+    if config.warm_start is None:
+        return LMPolicy.load(settings.model, **writing(settings))
+    return warm_start(factory(config.sandbox, config.sandbox_options), config.warm_start, settings, progress=report)

@@ -219,8 +219,17 @@ class LMPolicy:
         (folder / "policy.json").write_text(json.dumps(self.settings, indent=1) + "\n")
 
     @classmethod
+    def of(cls, model, tokenizer, *, device: str = "cpu", dtype: str = "float32", **settings) -> LMPolicy:
+        """A policy on `model`, moved to a device and a precision by name (as torch names them)."""
+        try:
+            model = model.to(device=torch.device(device), dtype=getattr(torch, dtype))
+        except (AttributeError, RuntimeError, AssertionError) as error:
+            raise BadInput(f"device {device!r} with dtype {dtype!r} cannot be used: {str(error).splitlines()[0]}") from None
+        return cls(model, tokenizer, **settings)
+
+    @classmethod
     def load(cls, folder, **settings) -> LMPolicy:
-        """The policy saved in `folder`, or any causal model folder or hub name; `settings` override the saved ones.
+        """The policy saved in `folder`, or any causal model folder or hub name; `settings` (as for `of`) come first.
 
         Files come from this machine alone, unless `folder` is a hub name ("owner/model") and HF_HUB_OFFLINE is not set.
         """
@@ -237,7 +246,7 @@ class LMPolicy:
             model = AutoModelForCausalLM.from_pretrained(str(folder), local_files_only=not hub)
         except (OSError, ValueError) as error:
             raise BadInput(f"cannot load a causal language model from {str(folder)!r}: {str(error).splitlines()[0]}") from error
-        return cls(model, tokenizer, **settings)
+        return cls.of(model, tokenizer, **settings)
 
 
 def _listed(actions: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The warm start: a tiny model that has seen demonstrations, made once and kept in the cache."""
+"""The warm start: a model that has seen demonstrations, made once and kept in the cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,61 +20,49 @@ from bpo.cache import cache_dir
 from bpo.errors import BadInput
 from bpo.policies.imitation import Episode, Progress, imitate
 from bpo.policies.lm import LMPolicy
+from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.tiny import tiny_model, train_tokenizer
 from bpo.sandbox import Sandbox
 
 Demonstrate = Callable[[str, int], Sequence[str]]  # (task id, seed) -> winning actions
 
 
-@dataclass(frozen=True)
-class WarmStart:
-    """How the model is made: its size, the demonstrations it sees, and the imitation.
-
-    Different games matter more than demonstrations of the same one. The defaults are for the household sandbox at difficulty
-    "small": see docs of `warm_start`.
-    """
-
-    games: int = 2_000
-    demonstrations: int = 2  # of each game
-    split: str = "train"
-    vocab_size: int = 1_024
-    size: str = "tiny"
-    prompt: str = "transcript"
-    writing: str = "constrained"
-    epochs: int = 2
-    lr: float = 2e-3
-    batch_size: int = 16
-    text_weight: float = 0.5
-    seed: int = 0
-
-
 def warm_start(
     sandbox_factory: Callable[[], Sandbox],
     recipe: WarmStart | None = None,
+    settings: PolicySettings | None = None,
     *,
     demonstrate: Demonstrate | None = None,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> LMPolicy:
-    """A tiny policy trained to imitate demonstrations in a sandbox; from the cache where the same one was made before.
+    """A policy trained to imitate demonstrations in a sandbox; from the cache where the same one was made before.
 
     sandbox_factory  makes the sandbox whose tasks are demonstrated
-    demonstrate      (task id, seed) -> winning actions; default: the household sandbox's demonstrations
+    settings         which model is trained: a tiny one made here, or a pretrained one; and how it reads and writes
+    demonstrate      (game, seed) -> winning actions, where game is what the sandbox's method `game` says of the task id, or the
+                     id itself where it has none; default: the household sandbox's demonstrations
     progress         called as progress(what, done, total)
 
     The cache key covers the recipe, the sandbox's settings, the code that matters and the library versions. A second process
     that wants the same policy waits for the first. Errors: BadInput if a demonstration does not win.
     """
-    recipe = recipe or WarmStart()
+    recipe, settings = recipe or WarmStart(), settings or PolicySettings()
     if demonstrate is None:
         from bpo.sandboxes.household import demonstration as demonstrate
     if not cache:
-        return _make(sandbox_factory, recipe, demonstrate, progress)
-    folder = cache_dir("warmstart") / fingerprint(sandbox_factory, recipe, demonstrate)
+        return _make(sandbox_factory, recipe, settings, demonstrate, progress)
+    folder = cache_dir("warmstart") / fingerprint(sandbox_factory, recipe, settings, demonstrate)
     with _lock(folder.with_suffix(".lock")):
         if not (folder / "policy.json").exists():
-            _publish(_make(sandbox_factory, recipe, demonstrate, progress), folder)
-    return LMPolicy.load(folder)
+            _publish(_make(sandbox_factory, recipe, settings, demonstrate, progress), folder)
+    return LMPolicy.load(folder, **writing(settings))
+
+
+def writing(settings: PolicySettings) -> dict:
+    """The part of the settings that LMPolicy takes."""
+    names = ("prompt", "writing", "temperature", "max_action_tokens", "device", "dtype")
+    return {name: getattr(settings, name) for name in names}
 
 
 def demonstrations(
@@ -84,10 +72,11 @@ def demonstrations(
     tasks = sandbox.tasks(recipe.split)
     if len(tasks) < recipe.games:
         raise BadInput(f"the recipe wants {recipe.games} games, split {recipe.split!r} has {len(tasks)}")
+    game = getattr(sandbox, "game", lambda task: task)
     episodes = []
     for number, task in enumerate(tasks[: recipe.games]):
         for seed in range(recipe.demonstrations):
-            episodes.append(_play(sandbox, task, demonstrate(task, seed)))
+            episodes.append(_play(sandbox, task, demonstrate(game(task), seed)))
         if progress:
             progress("demonstrations", number + 1, recipe.games)
     return episodes
@@ -104,12 +93,16 @@ def _play(sandbox: Sandbox, task: str, actions: Sequence[str]) -> Episode:
     return seen
 
 
-def _make(sandbox_factory, recipe: WarmStart, demonstrate: Demonstrate, progress: Progress | None) -> LMPolicy:
+def _make(
+    sandbox_factory, recipe: WarmStart, settings: PolicySettings, demonstrate: Demonstrate, progress: Progress | None
+) -> LMPolicy:
     with contextlib.closing(sandbox_factory()) as sandbox:
         episodes = demonstrations(sandbox, recipe, demonstrate, progress)
-    tokenizer = train_tokenizer((transcript(episode) for episode in episodes), recipe.vocab_size)
-    model = tiny_model(len(tokenizer), recipe.size, recipe.seed)
-    policy = LMPolicy(model, tokenizer, prompt=recipe.prompt, writing=recipe.writing)
+    if settings.kind == "hf":
+        policy = LMPolicy.load(settings.model, **writing(settings))
+    else:
+        tokenizer = train_tokenizer((transcript(episode) for episode in episodes), recipe.vocab_size)
+        policy = LMPolicy.of(tiny_model(len(tokenizer), recipe.size, recipe.seed), tokenizer, **writing(settings))
     imitate(
         policy,
         episodes,
@@ -131,16 +124,19 @@ def transcript(episode: Episode) -> str:
     return "\n".join(lines)
 
 
-def fingerprint(sandbox_factory: Callable[[], Sandbox], recipe: WarmStart, demonstrate: Demonstrate) -> str:
+def fingerprint(
+    sandbox_factory: Callable[[], Sandbox], recipe: WarmStart, settings: PolicySettings, demonstrate: Demonstrate
+) -> str:
     """Hash of everything that the made policy depends on."""
     with contextlib.closing(sandbox_factory()) as sandbox:
         kind = type(sandbox)
-        settings = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
+        options = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
     here = Path(__file__).parent
     made_by = [here / f"{name}.py" for name in ("warmstart", "imitation", "lm", "net", "prompts", "score", "tiny", "trie")]
     parts = {
         "recipe": asdict(recipe),
-        "sandbox": [kind.__module__, kind.__qualname__, settings],
+        "settings": asdict(settings),
+        "sandbox": [kind.__module__, kind.__qualname__, options],
         "code": {path.name: _code(path) for path in made_by},
         "sandbox code": {path.name: _code(path) for path in _package(kind)},
         "demonstrations": {path.name: _code(path) for path in _package(demonstrate)},

@@ -9,7 +9,8 @@ from rooms import room
 
 from bpo.errors import BadInput
 from bpo.policies import warmstart
-from bpo.policies.warmstart import WarmStart, fingerprint, warm_start
+from bpo.policies.settings import PolicySettings, WarmStart
+from bpo.policies.warmstart import fingerprint, warm_start
 from bpo.sandbox import Outcome
 
 RECIPE = WarmStart(games=6, demonstrations=1, epochs=2, size="micro", vocab_size=400, batch_size=2)
@@ -60,15 +61,15 @@ def test_the_second_call_reads_the_first_one_s_model(monkeypatch, tmp_path):
 
 
 def test_fingerprint_covers_recipe_settings_and_code(monkeypatch):
-    base = fingerprint(Corridor, RECIPE, show)
-    assert fingerprint(Corridor, RECIPE, show) == base
+    base = fingerprint(Corridor, RECIPE, PolicySettings(), show)
+    assert fingerprint(Corridor, RECIPE, PolicySettings(), show) == base
     others = {
-        fingerprint(Corridor, replace(RECIPE, lr=1e-3), show),
-        fingerprint(lambda: Corridor(3), RECIPE, show),
+        fingerprint(Corridor, replace(RECIPE, lr=1e-3), PolicySettings(), show),
+        fingerprint(lambda: Corridor(3), RECIPE, PolicySettings(), show),
         base,
     }
     monkeypatch.setattr(warmstart, "_code", lambda path: "changed")
-    assert len(others | {fingerprint(Corridor, RECIPE, show)}) == 4
+    assert len(others | {fingerprint(Corridor, RECIPE, PolicySettings(), show)}) == 4
 
 
 def test_code_hash_ignores_comments_and_docstrings(tmp_path):
@@ -83,7 +84,7 @@ def test_code_hash_ignores_comments_and_docstrings(tmp_path):
 
 
 def test_a_half_written_folder_is_made_again():
-    folder = warmstart.cache_dir("warmstart", fingerprint(Corridor, RECIPE, show))
+    folder = warmstart.cache_dir("warmstart", fingerprint(Corridor, RECIPE, PolicySettings(), show))
     (folder / "config.json").write_text("{")
     assert warm_start(Corridor, RECIPE, demonstrate=show).begin(room(0)).ids
 

@@ -1,0 +1,48 @@
+"""What a policy is and how it starts: plain settings, readable without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """Which model acts and how it writes.
+
+    kind      "tiny" (a small model that the warm start makes), "hf" (a pretrained one: folder or hub name in `model`) or
+              "tabular" (toy sandbox only)
+    prompt    "transcript" (append-only) or "windowed" (the field's prompt: last two steps, <think>/<action> tags)
+    writing   "constrained" (exact distribution over admissible actions) or "free"
+    device, dtype   where and in which precision a model runs, as torch names them
+    """
+
+    kind: str = "tiny"
+    model: str = ""
+    prompt: str = "transcript"
+    writing: str = "constrained"
+    temperature: float = 1.0
+    max_action_tokens: int = 64
+    device: str = "cpu"
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """How the initial policy is made: the demonstrations it sees, and the imitation. Defaults are for small household rooms.
+
+    games, demonstrations   different games, and demonstrations of each; different games matter more
+    split                   split of the demonstrated games
+    vocab_size, size        of the tiny model and its tokenizer (a pretrained model brings its own)
+    text_weight             weight of the loss on the observations' own tokens, which teaches a new model to copy names
+    """
+
+    games: int = 2_000
+    demonstrations: int = 2
+    split: str = "train"
+    vocab_size: int = 1_024
+    size: str = "tiny"
+    epochs: int = 2
+    lr: float = 2e-3
+    batch_size: int = 16
+    text_weight: float = 0.5
+    seed: int = 0

@@ -134,7 +134,7 @@ def leak(games: int) -> dict:
         return {
             "rss_mb": process.memory_info().rss / 1e6,
             "file_descriptors": process.num_fds(),
-            "temp_mb": _folder_mb(Path(tempfile.gettempdir())),
+            "temp_mb": _folder_mb(Path(tempfile.gettempdir()), without=cache_dir()),
             "cache_mb": _folder_mb(cache_dir()),
         }
 
@@ -155,9 +155,10 @@ def leak(games: int) -> dict:
     return {"games": games, "before": before, "after": after}
 
 
-def _folder_mb(folder: Path) -> float:
+def _folder_mb(folder: Path, without: Path | None = None) -> float:
     total = 0
-    for root, _, files in os.walk(folder):
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if Path(root, name) != without]
         for name in files:
             try:
                 total += os.lstat(os.path.join(root, name)).st_size

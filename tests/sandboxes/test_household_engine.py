@@ -246,8 +246,10 @@ def test_abandoned_sandboxes_give_their_engine_back():
     for number in range(40):
         Household("tiny").reset(f"tiny/train/{number:06d}")
     gc.collect()
-    assert len(engines._engines) == 0
-    assert len(engines._idle) <= engines.KEEP_IDLE
+    with Household("tiny") as last:
+        last.reset("tiny/train/000050")
+        assert len(engines._engines) == 1
+        assert len(engines._idle) <= engines.KEEP_IDLE
 
 
 @pytest.mark.slow
@@ -269,3 +271,19 @@ def test_two_thousand_games_leave_memory_and_files_where_they_were():
                 sizes.append((process.memory_info().rss / 1e6, process.num_fds()))
     assert sizes[-1][0] - sizes[0][0] < 20
     assert sizes[-1][1] == sizes[0][1]
+
+
+def test_the_planner_is_loaded_without_its_symbols_where_strip_exists(monkeypatch, tmp_path):
+    monkeypatch.setenv("BPO_CACHE", str(tmp_path))
+    monkeypatch.setattr(downward.shutil, "which", lambda name: None)
+    shipped = downward._stripped_library()
+    assert shipped.name == "libdownward.so"
+    assert not list(tmp_path.rglob("*.so"))
+    monkeypatch.undo()
+    monkeypatch.setenv("BPO_CACHE", str(tmp_path))
+    if downward.shutil.which("strip") is None:
+        pytest.skip("strip is not installed")
+    stripped = downward._stripped_library()
+    assert stripped.is_relative_to(cache_dir())
+    assert stripped.stat().st_size < shipped.stat().st_size / 5
+    assert downward._stripped_library() == stripped

@@ -56,8 +56,7 @@ class Node:
     @property
     def size_bytes(self) -> int:
         """Estimate of the memory that keeping this node alive costs, without what it shares with the engine."""
-        own = sum(map(sys.getsizeof, (self.facts, self.delta, self.commands, self.admissible, self.edges)))
-        return own + 8 * sum(len(facts) for facts in self.facts.values()) // 4
+        return sum(map(sys.getsizeof, (self.facts, self.delta, self.commands, self.admissible, self.edges)))
 
 
 class Engine:

@@ -86,8 +86,9 @@ class Household:
         self.max_steps = max_steps if max_steps is not None else (preset(difficulty).max_steps if data is None else DATA_STEPS)
         if self.max_steps < 1:
             raise BadInput(f"max_steps is {max_steps}, it must be at least 1")
-        self._folder = GameFolder(data) if data is not None else None
         preset(difficulty)
+        self._folder = GameFolder(data) if data is not None else None
+        self.data = str(self._folder.root) if self._folder else None
         self._episode: _Episode | None = None
         self._closed = False
 
@@ -194,7 +195,7 @@ class Household:
 
     def __del__(self) -> None:
         if self.__dict__.get("_episode") is not None and not sys.is_finalizing():
-            self.close()
+            engines.abandon(self._episode.game.text)
 
     def _running(self) -> _Episode:
         if self._closed:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from bpo.errors import BadInput, choose
 from bpo.policies.decode import FreePen, Pen, TriePen, write
@@ -214,7 +216,8 @@ class LMPolicy:
         """Write model, tokenizer and settings into `folder`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.model.save_pretrained(folder)
+        with _no_bars():
+            self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         (folder / "policy.json").write_text(json.dumps(self.settings, indent=1) + "\n")
 
@@ -243,10 +246,23 @@ class LMPolicy:
         settings = (json.loads(saved.read_text()) if saved.exists() else {}) | settings
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=not hub)
-            model = AutoModelForCausalLM.from_pretrained(str(folder), local_files_only=not hub)
+            with _no_bars():
+                model = AutoModelForCausalLM.from_pretrained(str(folder), local_files_only=not hub)
         except (OSError, ValueError) as error:
             raise BadInput(f"cannot load a causal language model from {str(folder)!r}: {str(error).splitlines()[0]}") from error
         return cls.of(model, tokenizer, **settings)
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    """Keep transformers from drawing bars over ours while it reads or writes weights."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
 
 
 def _listed(actions: tuple[str, ...] | None) -> tuple[str, ...]:

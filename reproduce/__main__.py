@@ -53,7 +53,6 @@ def run(
         show_plan(plan, only or [])
         return
     start, console = time.monotonic(), Console()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     outcome = driver.run(plan, at_once=jobs, only=only or [], limit_s=timeout * 3600, console=console)
     failures = [*outcome.failures, *driver.finish(plan, timeout * 3600, console, strict=not outcome.failures)]
     console.print(f"{outcome.trained} runs trained, {outcome.skipped} were finished; {spent(start)}")
@@ -118,7 +117,8 @@ def end(failures: list[str], console: Console) -> None:
 
 
 def main() -> None:
-    """Entry point: bad input is one sentence on standard error and exit code 2."""
+    """Entry point: bad input is one sentence on standard error and exit code 2; SIGTERM ends the runs too."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         app()
     except BadInput as error:

@@ -195,7 +195,8 @@ def findings(table: Mapping[str, Any]) -> list[str]:
         said.append(f"Inside the noise: {'; '.join(inside)}.")
     for row in rows:
         if row["matched_to"]:
-            said.append(f"{row['label']} has the same number of returns (within 5 %) as {' and '.join(row['matched_to'])}.")
+            used = [f"{label} ({returns_of(rows, label):.2f} used)" for label in row["matched_to"]]
+            said.append(f"{row['label']} is the baseline at the returns of {' and '.join(used)}.")
     return said
 
 
@@ -250,7 +251,12 @@ def deviations(table: Mapping[str, Any]) -> list[str]:
 
 def name(row: Row) -> str:
     """A row's label, with what it is matched to."""
-    return f"{row['label']} (as many returns as {', '.join(row['matched_to'])})" if row.get("matched_to") else row["label"]
+    return f"{row['label']} (at the returns of {', '.join(row['matched_to'])})" if row.get("matched_to") else row["label"]
+
+
+def returns_of(rows: Sequence[Row], label: str) -> float:
+    """Mean returns per tree that a row used."""
+    return next(row["returns_per_tree"]["used"] for row in rows if row["label"] == label)
 
 
 def trained(table: Mapping[str, Any]) -> list[Row]:

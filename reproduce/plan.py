@@ -74,6 +74,12 @@ class Plan:
         """Returns per tree when every planned branch happens."""
         return self.config(row, 0).recipe().growth.planned_returns
 
+    def branches(self, row: TableRow) -> bool:
+        """Whether a row's trees can branch below the root, so that their number of returns is not known beforehand."""
+        from bpo.select import RootOnly
+
+        return not isinstance(self.config(row, 0).recipe().growth.selector, RootOnly)
+
     def jobs(self, rows: Sequence[TableRow]) -> list[Job]:
         """Every row with every seed, seeds outermost, so that a table with one seed is there early.
 
@@ -149,7 +155,7 @@ def add_matched(plan: Plan, used: Mapping[str, float]) -> list[TableRow]:
     A baseline matches within 5 %. Rows of the preset that match get the labels of their branching rows in `matched_to` too.
     """
     rows = plan.rows
-    for branching in [row for row in plan.rows if row.method not in BASELINES and row.label in used]:
+    for branching in [row for row in plan.rows if plan.branches(row) and row.label in used]:
         returns = used[branching.label]
         for method in BASELINES:
             own = [i for i, row in enumerate(rows) if row.method == method]

@@ -146,7 +146,7 @@ def curves(row: RowRuns) -> dict[int, list[tuple[int, float]]]:
 
 
 def noise_reference(rows: Sequence[RowRuns]) -> RowRuns | None:
-    """The GRPO row that gradient noise is relative to: the one with as many returns as branching plans, else the first."""
+    """The GRPO row that gradient noise is relative to: the one with as many returns as other methods plan, else the first."""
     grpo = [row for row in rows if row.row.method == "grpo" and norms(row)]
     planned = [row.planned for row in rows if row.row.method not in BASELINES]
     return next((row for row in grpo if row.planned in planned), grpo[0] if grpo else None)

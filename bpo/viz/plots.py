@@ -38,7 +38,10 @@ def learning_curves(
 
 
 def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: float | None, xlabel: str) -> Any:
-    """One line per label: a value with its interval, (value, low, high), and a vertical line at the reference."""
+    """One line per label: a positive value with its interval, (value, low, high), on a logarithmic axis.
+
+    reference   where to draw a vertical line
+    """
     figure, axes = _axes(6.4, 0.6 + 0.38 * max(len(rows), 1))
     for index, (value, low, high) in enumerate(rows.values()):
         look = style(index)
@@ -46,7 +49,7 @@ def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: floa
         axes.plot([value], [index], color=look.color, marker=look.marker, markersize=7)
     if reference is not None:
         axes.axvline(reference, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
-    axes.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
+    axes.set(xlabel=xlabel, xscale="log", ylim=(len(rows) - 0.5, -0.5))
     axes.set_yticks(range(len(rows)), list(rows))
     return figure
 

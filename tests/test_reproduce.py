@@ -1,0 +1,372 @@
+"""The pipeline from a preset to its table, on the toy sandbox."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from bpo.errors import BadInput
+from bpo.provenance import write_json
+
+pytest.importorskip("papermill")
+from reproduce import driver, markdown, report, tables
+from reproduce.__main__ import app
+from reproduce.collect import Collected, RowRuns, collect
+from reproduce.plan import TableRow, add_matched, difference, make_plan
+from reproduce.processes import ROOT, Notebook, Pool, check_parameters
+
+# The branching row has three returns per tree; GRPO matches it, and RLOO at three returns has to be added.
+PRESET = """
+description: two short runs
+scale: "toy: numbers mean nothing"
+settings: {updates: 2, tasks_per_update: 2, lr: 0.1, beta: 0.05, curve_every: 1, curve_tasks: 8, eval_tasks: 8,
+           checkpoint_every: 1, concurrency: 8}
+sandboxes:
+  toy: {options: {returns: [0, 0, 1, 0, 1, 1, 0, 1]}, policy: {kind: tabular}}
+methods: {bpo_split: {points: 1, width: 3, gap: 1, unit: steps}}
+sweep:
+  seeds: [0]
+  noise_draws: 4
+  noise_tasks: 2
+  rows:
+    - {label: split K3, method: bpo_split}
+    - {label: grpo N3, method: grpo, parameters: {returns: 3}}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduce")
+    (folder / "tiny.yaml").write_text(PRESET)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(world):
+    """What one call says that runs the preset from nothing."""
+    return reproduce(world)
+
+
+def reproduce(world, runs="runs", results="results", *more):
+    places = ["--runs", str(world / runs), "--results", str(world / results)]
+    return CliRunner().invoke(app, ["run", "--preset", str(world / "tiny.yaml"), "--sandbox", "toy", *places, *more])
+
+
+def plan_of(world, runs="runs", results="results"):
+    return make_plan(str(world / "tiny.yaml"), "toy", world / runs, world / results)
+
+
+def jobs_of(world):
+    plan = plan_of(world)
+    return plan.jobs(plan.rows)
+
+
+def table_of(world, results="results"):
+    return json.loads((world / results / "tiny-toy" / "table.json").read_text())
+
+
+def test_everything_is_made(world, first):
+    assert first.exit_code == 0, first.output
+    assert "3 runs trained, 0 were finished" in first.output
+    table, place = table_of(world), world / "results" / "tiny-toy"
+    assert [row["label"] for row in table["rows"]] == ["warm start", "split K3", "grpo N3", "rloo N3"]
+    assert table["missing"] == []
+    assert table["noise_reference"] == "grpo N3"
+    assert table["rows"][2]["noise"]["scale_free"] == {"value": 1, "low": 1, "high": 1}
+    assert [row["returns_per_tree"] for row in table["rows"][1:]] == [{"planned": 3, "used": 3}] * 3
+    assert [row["matched_to"] for row in table["rows"][1:]] == [[], ["split K3"], ["split K3"]]
+    assert all((place / name).stat().st_size for name in report.WRITTEN)
+    assert len(list((place / "notebooks").glob("10_train-*.ipynb"))) == 3
+    assert str(world) not in (place / "notebooks" / "11_tables.ipynb").read_text()
+    assert "ALFWorld" not in markdown.success_table(table)[0][1]
+
+
+def test_a_second_call_does_nothing_and_is_quick(world, first):
+    stamps = {path: path.stat().st_mtime_ns for path in world.rglob("*.*") if path.is_file()}
+    start = time.monotonic()
+    again = reproduce(world)
+    assert again.exit_code == 0, again.output
+    assert "0 runs trained, 3 were finished" in again.output
+    assert time.monotonic() - start < 30
+    assert stamps == {path: path.stat().st_mtime_ns for path in world.rglob("*.*") if path.is_file()}
+
+
+def test_a_failure_leaves_the_rest_intact_and_is_made_up_for_alone(world, first):
+    """One result is deleted and its checkpoint damaged: that run fails and is named; once the file is whole, it alone runs."""
+    before = table_of(world)
+    kept, damaged = jobs_of(world)
+    (damaged.folder / "result.json").unlink()
+    newest = sorted(damaged.folder.glob("checkpoint-*.pt"))[-1]
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:100])
+    stamp = (kept.folder / "result.json").stat().st_mtime_ns
+
+    failed = reproduce(world)
+    assert failed.exit_code == 1, failed.output
+    assert "0 runs trained, 2 were finished" in failed.output
+    assert "failed: grpo N3, seed 0: BadInput" in " ".join(failed.output.split())
+    executed = nbformat.read(damaged.folder / "notebook.ipynb", as_version=4)
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
+    assert any(output.output_type == "error" and "is damaged" in output.evalue for output in outputs)
+    table = table_of(world)
+    assert table["missing"] == ["grpo N3, seed 0"]
+    assert "**Missing runs:** grpo N3, seed 0." in (world / "results" / "tiny-toy" / "table.md").read_text()
+    assert table["rows"][1]["success"] == before["rows"][1]["success"]
+
+    newest.write_bytes(whole)
+    made_up = reproduce(world)
+    assert made_up.exit_code == 0, made_up.output
+    assert "1 runs trained, 2 were finished" in made_up.output
+    assert tables.strip_times(table_of(world)) == tables.strip_times(before)
+    assert (kept.folder / "result.json").stat().st_mtime_ns == stamp
+
+
+def test_a_rerun_from_nothing_gives_the_same_numbers(world, first):
+    plan = plan_of(world, "runs2", "results2")
+    driver.warm_start(plan, Console(quiet=True))
+    outcome = driver.train(plan, plan.rows, 2, 600.0, Console(quiet=True))
+    assert outcome == driver.Outcome(trained=2, skipped=0, failures=())
+    added = plan.jobs(driver.matched_rows(plan)[2:])[0].folder  # a third run would prove no more
+    shutil.copytree(world / "runs" / "tiny-toy" / added.name, added)
+    report.write(collect(plan), plan.results)
+    one, two = table_of(world), table_of(world, "results2")
+    assert tables.strip_times(one) == tables.strip_times(two)
+    assert markdown.markdown(tables.strip_times(one)) == markdown.markdown(tables.strip_times(two))
+    for name in ("curves.csv", "noise.csv", "by_type.csv", "curves.png", "noise.png"):
+        assert (world / "results" / "tiny-toy" / name).read_bytes() == (plan.results / name).read_bytes()
+    for job in jobs_of(world):
+        mine, theirs = (
+            json.loads((folder / "result.json").read_text()) for folder in (job.folder, plan.runs / job.folder.name)
+        )
+        assert tables.strip_times(mine) == tables.strip_times(theirs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "smok"], "unknown preset 'smok'; did you mean 'smoke'?"),
+        (["--preset", "smoke", "--sandbox", "house"], "unknown sandbox 'house'"),
+        (["--preset", "smoke", "--sandbox", "toy", "--only", "grpo N31"], "did you mean 'grpo N13'?"),
+        (["--preset", "smoke", "--sandbox", "toy", "--only", "bpo", "--dry-run"], "unknown row of preset smoke: 'bpo'"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(tmp_path, arguments, message):
+    places = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    result = CliRunner().invoke(app, ["run", *arguments, *places])
+    assert isinstance(result.exception, BadInput)
+    assert message in str(result.exception)
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_input_is_one_line_and_exit_code_two(tmp_path):
+    command = [sys.executable, "-m", "reproduce", "tables", "--preset", "smok", "--runs", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("reproduce: unknown preset 'smok'")
+
+
+def test_tables_without_runs_say_what_to_do(tmp_path):
+    arguments = ["--preset", "smoke", "--sandbox", "toy", "--runs", str(tmp_path), "--results", str(tmp_path)]
+    result = CliRunner().invoke(app, ["tables", *arguments])
+    assert isinstance(result.exception, BadInput)
+    assert "python -m reproduce run --preset smoke --sandbox toy" in str(result.exception)
+
+
+def test_unknown_notebook_parameter_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"10_train.ipynb has no parameter 'sead' \(it has: preset, sandbox, method, seed"):
+        check_parameters(Notebook("10_train.ipynb", tmp_path / "out.ipynb", {"seed": 1, "sead": 2}))
+
+
+def test_unused_parameters_are_noticed_in_the_result(world, first):
+    job = jobs_of(world)[0]
+    result = json.loads((job.folder / "result.json").read_text())
+    assert difference(job, result) is None
+    assert difference(job, {**result, "noise": []}) == "number of gradient draws used: 0; asked: 4"
+    used = {**result["config"], "seed": 5}
+    assert difference(job, {**result, "config": used}).startswith("configuration used")
+
+
+def test_runs_of_other_code_are_set_aside_not_continued(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(PRESET)
+    job = jobs_of(tmp_path)[0]
+    job.folder.mkdir(parents=True)
+    (job.folder / "config.yaml").write_text("origin: {code: '0123'}\n")
+    (job.folder / "checkpoint-000001.pt").write_text("old")
+    driver.set_aside(job)
+    assert not job.folder.exists()
+    assert (job.folder.parent / "stale" / f"{job.folder.name}-0123" / "checkpoint-000001.pt").read_text() == "old"
+
+
+def notebook(folder: Path, name: str, *sources: str) -> Notebook:
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / f"{name}.ipynb")
+    return Notebook(str(folder / f"{name}.ipynb"), folder / "out" / f"{name}.ipynb")
+
+
+def test_a_process_is_judged_by_how_it_ended(tmp_path):
+    sources = {"good": "1 + 1", "error": "1 / 0", "killed": "import os; os._exit(3)"}
+    notebooks = [notebook(tmp_path, name, source) for name, source in sources.items()]
+    messages = {}
+    with Pool(2, 300.0) as pool:
+        pool.run(notebooks, messages.__setitem__, lambda: None)
+    assert messages[0] is None
+    assert messages[1] == "ZeroDivisionError: division by zero"
+    assert messages[2].startswith("DeadKernelError")
+    assert notebooks[1].target.is_file()
+
+
+def test_a_process_has_a_time_limit(tmp_path):
+    messages = {}
+    with Pool(1, 3.0) as pool:
+        pool.run([notebook(tmp_path, "slow", "import time; time.sleep(99)")], messages.__setitem__, lambda: None)
+    assert "time limit" in messages[0]
+
+
+def test_kernels_end_with_the_driver(tmp_path):
+    slow = notebook(
+        tmp_path, "slow", f"import os, time; open(r'{tmp_path / 'pid'}', 'w').write(str(os.getpid())); time.sleep(99)"
+    )
+
+    class Stop(Exception):
+        pass
+
+    def stop_once_it_runs():
+        if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
+            raise Stop
+
+    with pytest.raises(Stop), Pool(1, 60.0) as pool:
+        pool.run([slow], lambda index, message: None, stop_once_it_runs)
+    kernel = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while _lives(kernel) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _lives(kernel)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+# Pure parts, on results written by hand.
+
+
+def run_of(method, wins, curve, returns=3, seed=0, draws=()):
+    episodes = [{"task": f"t{i}", "sample": 0, "success": bool(win), "task_type": "toy"} for i, win in enumerate(wins)]
+    share = sum(wins) / len(wins)
+    split = {"episodes": episodes, "success": share, "by_type": {"toy": [share, len(wins)]}}
+    ledger = {"returns": returns, "env_steps": 9, "prefilled": 5, "generated": 4}
+    metrics = [{"update": 0, "curve": curve[0]}]
+    for number, point in enumerate(curve[1:], start=1):
+        row = {"update": number, "curve": point, "ledger": ledger, "returns_per_tree": returns, "grad_norm": 2.0 * (number % 2)}
+        metrics.append({**row, "kl": 0.01})
+    plan = make_plan("smoke", "toy", Path("runs"), Path("results"))
+    return {
+        "config": plan.config(TableRow("x", method), seed).plain(),
+        "parameters": {},
+        "origin": {"code": "c", "commit": "d", "dirty": False, "versions": {}, "host": "h", "date": "now"},
+        "metrics": metrics,
+        "noise": [{"norm": norm, "returns": 1, "env_steps": 1, "tokens": 1} for norm in draws],
+        "evaluation": {"valid_seen": split, "valid_unseen": split},
+        "seconds": {"total": 3.0, "rollout": 1.0, "update": 1.0},
+    }
+
+
+def collected():
+    """Warm start at 20 %, a branching row at 80 %, one baseline at 20 % and one in between."""
+    low, middle, high = ([1] * n + [0] * (40 - n) for n in (8, 10, 32))
+    rows = [
+        RowRuns(TableRow("bpo", "bpo"), 13, {0: run_of("bpo", high, [0.2, 0.6, 0.7], 12.8, draws=[2.0, 4.0, 6.0])}),
+        RowRuns(TableRow("rloo N13", "rloo"), 13, {0: run_of("rloo", low, [0.2, 0.3, 0.3], 13, draws=[1.0, 1.1, 1.2])}),
+        RowRuns(TableRow("grpo N13", "grpo"), 13, {0: run_of("grpo", middle, [0.2, 0.5, 0.4], 13, draws=[1.0, 2.0, 3.0])}),
+    ]
+    return Collected("smoke", "toy", "by hand", (0,), run_of("rloo", low, [0.2]), tuple(rows), ("grpo N8, seed 0",), None)
+
+
+def test_table_says_what_the_numbers_say():
+    table = tables.build(collected())
+    start, bpo, rloo, grpo = table["rows"]
+    assert start["success"]["valid_seen"]["value"] == pytest.approx(0.2)
+    assert bpo["vs_start"]["valid_seen"]["verdict"] == tables.ABOVE
+    assert rloo["vs_start"]["valid_seen"]["verdict"] == tables.INSIDE
+    assert table["target"] == {"row": "grpo N13", "success": 0.4}
+    assert bpo["speed"] == {"seeds": {"0": 1.0}, "median": 1.0}
+    assert rloo["speed"]["median"] is None
+    assert bpo["noise"]["raw"]["value"] == pytest.approx(4)
+    assert bpo["noise"]["scale_free"]["value"] == pytest.approx(1)
+    assert (bpo["zero_gradient"], bpo["norm_clipped"]) == (0.5, 0.5)
+    assert grpo["paper"] == "none at N = 13; 60.5 ± 2.0 (N = 8)"
+    assert [pair["sign"] for pair in table["pairs"]] == [1, 1, 0]
+    text = " ".join(markdown.findings(table))
+    assert "above: bpo" in text
+    assert "two were asked for" in text
+    assert "Inside the noise: rloo N13 and grpo N13" in text
+    page = markdown.markdown(table)
+    assert "not reached" in page
+    assert "**Missing runs:** grpo N8, seed 0." in page
+    assert "(a different experiment)" in page
+
+
+def test_table_admits_when_nothing_beats_the_warm_start():
+    facts = collected()
+    table = tables.build(Collected(**{**vars(facts), "rows": facts.rows[1:2]}))
+    assert "No row beats the warm start" in " ".join(markdown.findings(table))
+
+
+def test_table_without_times_is_made_of_the_same_text():
+    table = tables.build(collected())
+    bare = tables.strip_times(table)
+    assert "seconds" not in json.dumps(bare)
+    assert "seconds" in json.dumps(table)
+    assert markdown.markdown(bare).count("\n") == markdown.markdown(table).count("\n")
+
+
+def test_runs_on_different_tasks_are_not_compared():
+    with pytest.raises(ValueError, match="different tasks"):
+        tables.outcomes([run_of("rloo", [1, 0], [0.0]), run_of("rloo", [1, 0, 1], [0.0])], "valid_seen")
+
+
+@pytest.mark.parametrize(
+    ("used", "added", "matched"),
+    [
+        ({"bpo M4 K4": 12.5, "bpo_split root+3 K4": 13.0}, [], {"rloo N13", "grpo N13"}),
+        ({"bpo M4 K4": 10.2, "bpo_split root+3 K4": 9.9}, ["rloo N10", "grpo N10"], {"rloo N10", "grpo N10"}),
+        ({"bpo M4 K4": 8.1}, ["rloo N8"], {"rloo N8", "grpo N8"}),
+        ({"rloo N13": 13.0}, [], set()),
+    ],
+)
+def test_baselines_are_added_at_the_returns_really_used(used, added, matched):
+    plan = make_plan("smoke", "toy", Path("runs"), Path("results"))
+    rows = add_matched(plan, used)
+    assert [row.label for row in rows[len(plan.rows) :]] == added
+    assert {row.label for row in rows if row.matched_to} == matched
+
+
+def test_published_notebooks_carry_no_times(tmp_path):
+    cell = nbformat.v4.new_code_cell("1", metadata={"papermill": {"duration": 1.0}, "execution": {"x": "now"}, "tags": ["a"]})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata={"papermill": {"start_time": "now"}}), tmp_path / "a.ipynb")
+    report.publish(tmp_path / "a.ipynb", tmp_path / "b.ipynb")
+    read = nbformat.read(tmp_path / "b.ipynb", as_version=4)
+    assert read.metadata == {}
+    assert read.cells[0].metadata == {"tags": ["a"]}
+
+
+def test_official_rows_are_labelled(tmp_path):
+    scores = {"valid_seen": {"success": 0.0, "games": 5, "by_type": {}}}
+    table = tables.build(collected())
+    table["official"] = {"label": "official ALFWorld games, tiny model", "rows": {"warm start": scores}}
+    assert "official ALFWorld games, tiny model: valid_seen" in "\n".join(markdown.official(table))
+    write_json(tmp_path / "table.json", table)

@@ -80,11 +80,19 @@ def fingerprint(collected: Collected) -> str:
     digest = hashlib.sha256()
     for pattern in MAKERS:
         for path in sorted(ROOT.glob(pattern)):
-            digest.update(path.name.encode() + path.read_bytes())
+            digest.update(path.name.encode() + _source(path).encode())
     runs = [[row.row.label, row.row.matched_to, dict(row.runs)] for row in collected.rows]
     content = [collected.scale, collected.seeds, collected.start, runs, collected.missing, collected.official]
     digest.update(json.dumps(content, sort_keys=True).encode())
     return digest.hexdigest()[:16]
+
+
+def _source(path: Path) -> str:
+    # A notebook's stored outputs are no part of what it does.
+    text = path.read_text()
+    if path.suffix != ".ipynb":
+        return text
+    return json.dumps([[cell["cell_type"], cell["source"]] for cell in json.loads(text)["cells"]])
 
 
 def _official(path: Path, start: Mapping[str, Any]) -> dict[str, Any] | None:

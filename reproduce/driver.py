@@ -261,7 +261,7 @@ def _print(table: dict[str, Any], console: Console) -> None:
         returns = row.get("returns_per_tree")
         cells = [markdown.spread(row["success"][name]) for name in table["splits"]]
         used = f"{returns['used']:.2f}" if returns else markdown.NONE
-        shown.add_row(row["label"], *cells, markdown.against(row, split), used, row["paper"])
+        shown.add_row(row["label"], *cells, markdown.against(row, split, short_words=True), used, row["paper"])
     console.print(f"{table['preset']} on {table['sandbox']}: {table['scale']}", markup=False)
     console.print(shown)
     for sentence in [*markdown.missing(table), *markdown.findings(table)]:

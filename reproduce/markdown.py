@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpo.stats import RESAMPLES
-from reproduce.tables import ABOVE, BELOW, START
+from reproduce.tables import ABOVE, BELOW, INSIDE, START
 
 Row = Mapping[str, Any]
 NONE = "–"
+KINDS = {"tiny": "a small transformer made from nothing", "tabular": "a table of logits", "hf": "a pretrained model"}
 PAPER_HEAD = "paper: Qwen2.5-7B, ALFWorld valid_unseen, 3 seeds, ± std (a different experiment)"
 
 
@@ -75,12 +76,13 @@ def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]
     return [*heads, PAPER_HEAD], rows
 
 
-def against(row: Row, split: str) -> str:
-    """Difference to the warm start with interval and verdict."""
+def against(row: Row, split: str, short_words: bool = False) -> str:
+    """Difference to the warm start with interval and verdict, or only the verdict's word that matters (above, noise, below)."""
     if "vs_start" not in row:
         return NONE
     gap = row["vs_start"][split]
-    return f"{spread(gap, signed=True)}: {gap['verdict']}"
+    word = {ABOVE: "above", INSIDE: "noise", BELOW: "below"}[gap["verdict"]] if short_words else gap["verdict"]
+    return f"{spread(gap, signed=True)}: {word}"
 
 
 def signal_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -231,7 +233,7 @@ def deviations(table: Mapping[str, Any]) -> list[str]:
     """How this experiment differs from the paper's."""
     s = table["settings"]
     return [
-        f"Policy: {s['policy']['model'] or s['policy']['kind']} instead of Qwen2.5-7B-Instruct; its warm start imitates "
+        f"Policy: {s['policy']['model'] or KINDS[s['policy']['kind']]} instead of Qwen2.5-7B-Instruct; its warm start imitates "
         "scripted demonstrations instead of public trajectories.",
         f"Tasks: {table['games']} instead of the official ALFWorld games, and another step limit than the paper's 40.",
         f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of 3,000 of 128; AdamW at {s['lr']:g}, "

@@ -221,12 +221,17 @@ def official(table: Mapping[str, Any]) -> list[str]:
     found = table["official"]
     if not found:
         return []
-    splits = list(next(iter(found["rows"].values())))
+    splits = list(found["rows"][START])
     rows = [
-        [label, *(f"{percent(scores[split]['success'])} of {scores[split]['games']} games" for split in splits)]
-        for label, scores in found["rows"].items()
+        [label, *(rate(found["rows"][label][split]) for split in splits)]
+        for label in sorted(found["rows"], key=lambda label: label != START)
     ]
     return [f"## {found['label']}", grid(["row", *(f"{found['label']}: {split}" for split in splits)], rows)]
+
+
+def rate(score: Mapping[str, Any]) -> str:
+    """Success on a number of games."""
+    return f"{percent(score['success'])} % of {plural(score['games'], 'game')}"
 
 
 def deviations(table: Mapping[str, Any]) -> list[str]:

@@ -14,10 +14,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bpo.errors import BadInput
-from bpo.provenance import write_json
 
 pytest.importorskip("papermill")
-from reproduce import driver, markdown, report, tables
+from reproduce import driver, markdown, official, report, tables
 from reproduce.__main__ import app
 from reproduce.collect import Collected, RowRuns, collect
 from reproduce.plan import TableRow, add_matched, difference, make_plan
@@ -364,9 +363,19 @@ def test_published_notebooks_carry_no_times(tmp_path):
     assert read.cells[0].metadata == {"tags": ["a"]}
 
 
-def test_official_rows_are_labelled(tmp_path):
+def test_official_rows_are_labelled_and_begin_with_the_warm_start():
     scores = {"valid_seen": {"success": 0.0, "games": 5, "by_type": {}}}
     table = tables.build(collected())
-    table["official"] = {"label": "official ALFWorld games, tiny model", "rows": {"warm start": scores}}
-    assert "official ALFWorld games, tiny model: valid_seen" in "\n".join(markdown.official(table))
-    write_json(tmp_path / "table.json", table)
+    table["official"] = {"label": "official ALFWorld games, tiny model", "rows": {"bpo": scores, "warm start": scores}}
+    lines = "\n".join(markdown.official(table)).splitlines()
+    assert "official ALFWorld games, tiny model: valid_seen" in lines[1]
+    assert lines[3:] == ["| warm start | 0.0 % of 5 games |", "| bpo | 0.0 % of 5 games |"]
+
+
+def test_official_games_are_looked_for_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    assert official.data_folder("household") is None
+    (tmp_path / "json_2.1.1").mkdir()
+    assert official.data_folder("household") == tmp_path
+    assert official.data_folder("toy") is None
+    assert official.best_row(collected()).row.label == "bpo"

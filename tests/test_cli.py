@@ -74,7 +74,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(arguments, named, tmp_path):
         ({"settings": {"schedule": "linear"}}, "'linear'"),
         ({"speed": 3}, "'speed'"),
         ({"sandboxes": {"webshop": {}}}, "'webshop'"),
-        ({"sandboxes": {"toy": {"options": {"colour": "red"}}}}, "'colour'"),
+        ({"sandboxes": {"toy": {"options": {"colour": "red"}, "policy": {"kind": "tabular"}}}}, "'colour'"),
         ({"sandboxes": {"toy": {"policy": {"kind": "huge"}}}}, "'huge'"),
         ({"methods": {"ppo2": {}}}, "'ppo2'"),
         ({"methods": {"bpo": {"depth": 2}}}, "'depth'"),

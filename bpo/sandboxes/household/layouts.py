@@ -37,7 +37,7 @@ class Difficulty:
 
 DIFFICULTIES = {
     "tiny": Difficulty((4, 5), 2, 1, 10, 2),
-    "small": Difficulty((5, 6), 3, 1, 16, 4),
+    "small": Difficulty((4, 5), 3, 1, 12, 3),
     "medium": Difficulty((8, 10), 6, 2, 24, 4),
     "full": Difficulty((18, 24), 14, 3, 50, 4),
 }

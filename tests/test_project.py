@@ -1,0 +1,83 @@
+"""The house rules that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+
+import pytest
+import yaml
+from conftest import ROOT
+
+MODULES = sorted((ROOT / "bpo").rglob("*.py")) + sorted((ROOT / "reproduce").rglob("*.py"))
+
+
+def imports(path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_are_short_and_nothing_in_bpo_imports_the_pipelines(path):
+    assert len(path.read_text().splitlines()) <= 400
+    if path.is_relative_to(ROOT / "bpo"):
+        assert not {name for name in imports(path) if name.split(".")[0] in ("reproduce", "notebooks")}
+
+
+@pytest.mark.parametrize(
+    ("module", "allowed"),
+    [
+        ("sandbox", set()),
+        ("policy", {"sandbox"}),
+        ("tree", {"policy"}),
+        ("select", {"tree"}),
+        ("credit", {"tree"}),
+        ("objective", set()),
+    ],
+)
+def test_the_core_knows_only_what_it_must(module, allowed):
+    """tree, sandbox and policy know records alone; select, credit and objective know the tree alone."""
+    used = {name.split(".")[1] for name in imports(ROOT / "bpo" / f"{module}.py") if name.startswith("bpo.")}
+    assert used <= allowed
+
+
+@pytest.mark.parametrize("folder", ["sandboxes", "policies"])
+def test_sandboxes_and_policies_never_import_the_rollout_or_the_trainer(folder):
+    for path in (ROOT / "bpo" / folder).rglob("*.py"):
+        assert not imports(path) & {"bpo.rollout", "bpo.train"}, path
+
+
+def test_environment_yml_and_pyproject_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
+    extras = re.fullmatch(r"-e \.\[([\w,]+)\]", pip[0]).group(1).split(",")
+    assert set(extras) <= set(project["optional-dependencies"])
+    python = next(entry for entry in environment["dependencies"] if str(entry).startswith("python="))
+    assert python.split("=")[1] in project["requires-python"]
+    installed = re.search(r'--editable "\.\[([\w,]+)\]"', (ROOT / "Makefile").read_text()).group(1).split(",")
+    assert installed == extras
+
+
+def test_ci_runs_make_test():
+    assert "exec make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_table_in_the_readme_is_the_generated_one():
+    """Numbers are never typed: `python -m reproduce readme` copies the file between the markers."""
+    blocks = re.findall(r"<!-- table: (\S+) -->\n(.*?)<!-- /table -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks, "the README has no table"
+    for name, block in blocks:
+        assert block.strip() == (ROOT / name).read_text().strip()
+
+
+def test_the_licences_that_matter_are_named():
+    text = (ROOT / "README.md").read_text()
+    for name in ("fast-downward-textworld", "GPL-3.0", "never vendored", "MIT"):
+        assert name in text

@@ -71,6 +71,7 @@ def run(
         "origin": record(),
         "metrics": [{key: value for key, value in row.items() if key != "seconds"} for row in metrics],
         "noise": [asdict(draw) for draw in draws],
+        "noise_tasks": noise_tasks if noise_draws else 0,
         "evaluation": splits,
         "ledger": {key: value for key, value in asdict(trainer.ledger).items() if not key.endswith("_s")},
         "seconds": {

@@ -10,17 +10,19 @@ import platform
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "alfworld", "textworld")
 # Parts of the package that cannot change a number.
-COSMETIC = ("cli.py", "provenance.py", "viz")
+COSMETIC = ("cli.py", "provenance.py", "stats.py", "checkfork.py", "replay.py", "viz")
 
 
+@cache
 def code_fingerprint() -> str:
-    """Twelve hex digits over the package's code, blind to comments, docstrings and layout."""
+    """Twelve hex digits over the package's code as it was when first asked, blind to comments, docstrings and layout."""
     root = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

@@ -20,7 +20,7 @@ from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
 from bpo.policies import make_policy
 from bpo.policy import Policy
-from bpo.provenance import record, write_atomically
+from bpo.provenance import code_fingerprint, record, write_atomically
 from bpo.rollout import Ledger, grow
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
@@ -41,6 +41,7 @@ class Trainer:
     """One run. `run` does what is left of it; everything that decides its future is in `state`, and so in a checkpoint."""
 
     def __init__(self, config: RunConfig, folder: Path, policy: Policy | None = None):
+        code_fingerprint()  # of the code that runs, not of what the files say when the run ends
         self.config, self.folder, self.recipe = config, folder, config.recipe()
         settings = config.settings
         make = factory(config.sandbox, config.sandbox_options)
@@ -140,6 +141,7 @@ class Trainer:
         return {
             "update": self.done,
             "config": self.config.hash,
+            "code": code_fingerprint(),
             "seed": self.config.seed,
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -152,7 +154,9 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue where `state` was taken."""
+        """Continue where `state` was taken; BadInput where other code took it, since the run would mix two programs."""
+        if state["code"] != code_fingerprint():
+            raise BadInput(f"{self.folder} was begun by other code ({state['code']}): delete it, or name another --out folder")
         self.done, self.seen, self.running = state["update"], state["seen"], state["running"]
         self.policy.load_state_dict(state["policy"])
         self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=self.config.settings.lr, weight_decay=0.0)

@@ -135,6 +135,7 @@ def difference(job: Job, result: Mapping[str, Any]) -> str | None:
         ("configuration", result["config"], job.config.plain()),
         ("parameters", result["parameters"], json.loads(json.dumps(dict(job.config.recipe().parameters)))),
         ("number of gradient draws", len(result["noise"]), job.noise_draws),
+        ("number of tasks of a gradient draw", result["noise_tasks"], job.noise_tasks if job.noise_draws else 0),
         ("number of updates", max((row["update"] for row in result["metrics"]), default=0), job.config.settings.updates),
     ):
         if used != asked:

@@ -32,6 +32,8 @@ class WarmStart:
 
     games, demonstrations   different games, and demonstrations of each; different games matter more
     split                   split of the demonstrated games
+    hesitation              probability, before every step, that the demonstrator looks around first (look, inventory, examine)
+                            while the step limit leaves room: demonstrations that win but waste steps, as people's do
     vocab_size, size        of the tiny model and its tokenizer (a pretrained model brings its own)
     text_weight             weight of the loss on the observations' own tokens, which teaches a new model to copy names
     """
@@ -39,6 +41,7 @@ class WarmStart:
     games: int = 2_000
     demonstrations: int = 2
     split: str = "train"
+    hesitation: float = 0.0
     vocab_size: int = 1_024
     size: str = "tiny"
     epochs: int = 2

@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import json
 import os
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,9 @@ from bpo.policies.lm import LMPolicy
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.tiny import tiny_model, train_tokenizer
 from bpo.sandbox import Sandbox
+
+# First words of actions that change nothing in a household; what a hesitant demonstrator does.
+IDLE = ("look", "inventory", "examine")
 
 Demonstrate = Callable[[str, int], Sequence[str]]  # (task id, seed) -> winning actions
 
@@ -76,15 +80,21 @@ def demonstrations(
     episodes = []
     for number, task in enumerate(tasks[: recipe.games]):
         for seed in range(recipe.demonstrations):
-            episodes.append(_play(sandbox, task, demonstrate(game(task), seed)))
+            rng = random.Random(f"{recipe.seed}/{task}/{seed}/hesitation")
+            episodes.append(_play(sandbox, task, demonstrate(game(task), seed), recipe.hesitation, rng))
         if progress:
             progress("demonstrations", number + 1, recipe.games)
     return episodes
 
 
-def _play(sandbox: Sandbox, task: str, actions: Sequence[str]) -> Episode:
+def _play(sandbox: Sandbox, task: str, actions: Sequence[str], hesitation: float, rng: random.Random) -> Episode:
     observation, seen, reward = sandbox.reset(task), [], 0.0
+    spare = getattr(sandbox, "max_steps", len(actions)) - len(actions)
     for action in actions:
+        while spare > 0 and rng.random() < hesitation:
+            idle = [a for a in observation.actions or () if a.split()[0] in IDLE]
+            seen.append((observation, rng.choice(idle)))
+            observation, spare = sandbox.step(seen[-1][1]).observation, spare - 1
         seen.append((observation, action))
         outcome = sandbox.step(action)
         observation, reward = outcome.observation, reward + outcome.reward

@@ -111,3 +111,25 @@ def test_a_demonstration_that_does_not_win_is_named():
         warm_start(Corridor, RECIPE, demonstrate=lambda task, seed: ["look", "inventory"], cache=False)
     with pytest.raises(BadInput, match="wants 11 games"):
         warm_start(Corridor, replace(RECIPE, games=11), demonstrate=show, cache=False)
+
+
+def test_a_hesitant_demonstrator_wins_all_the_same_and_only_looks_around_more():
+    """The idle actions come between the planned ones, as often as asked, and never beyond the step limit."""
+    from bpo.sandboxes.household import Household, demonstration
+
+    with Household("tiny") as home:
+        plain = warmstart.demonstrations(home, WarmStart(games=12, demonstrations=2), demonstration)
+        slow = warmstart.demonstrations(home, WarmStart(games=12, demonstrations=2, hesitation=0.4), demonstration)
+        assert max(map(len, slow)) <= home.max_steps
+    added = 0
+    for one, other in zip(plain, slow, strict=True):
+        planned = [action for _, action in one]
+        rest = iter(action for _, action in other)
+        idle = []
+        for action in planned:
+            while (played := next(rest)) != action:
+                idle.append(played)
+        assert list(rest) == []
+        assert all(action.split()[0] in warmstart.IDLE for action in idle)
+        added += len(idle)
+    assert 0.15 < added / sum(map(len, slow)) < 0.45

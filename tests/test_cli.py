@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import SHARED
 
 from bpo import config
 from bpo.errors import BadInput
@@ -176,3 +178,66 @@ def test_the_hash_sees_parameters_and_not_the_seed():
     assert preset.run("grpo", "toy", 0).hash == preset.run("grpo", "toy", 5).hash
     assert preset.run("grpo", "toy", 0).hash != preset.run("grpo", "toy", 0, {"returns": 13}).hash
     assert preset.run("grpo", "toy", 0).hash == preset.run("grpo", "toy", 0, {"returns": 8}).hash
+
+
+@pytest.fixture
+def official_games(tmp_path):
+    """One official game per split, laid out as ALFWorld does."""
+    source = SHARED / "data" / "alfworld" / "games.jsonl.xz"
+    if not source.exists():
+        pytest.skip(f"the official games are not here: {source}")
+    wanted = {"train", "valid_train", "valid_seen", "valid_unseen"}
+    with lzma.open(source, "rt") as lines:
+        head = json.loads(next(lines))
+        for line in lines:
+            game = json.loads(line)
+            if game["split"] not in wanted:
+                continue
+            wanted.remove(game["split"])
+            folder = tmp_path / "json_2.1.1" / game["split"] / game["task_dir"] / game["trial"]
+            folder.mkdir(parents=True)
+            content = {
+                "pddl_domain": head["pddl_domain"],
+                "grammar": head["grammar_template"].replace("UNKNOWN GOAL.", game["task"]),
+                "pddl_problem": game["pddl_problem"],
+                "solvable": True,
+                "walkthrough": game["walkthrough"],
+            }
+            (folder / "game.tw-pddl").write_text(json.dumps(content))
+            if not wanted:
+                break
+    return tmp_path
+
+
+def test_the_paper_preset_is_complete_and_valid(official_games, monkeypatch, tmp_path):
+    monkeypatch.setenv("ALFWORLD_DATA", str(official_games))
+    out = tmp_path / "runs"
+    for method in ("bpo", "bpo_split", "rloo", "grpo"):
+        done = bpo("train", "--method", method, "--sandbox", "household", "--preset", "paper", "--out", str(out), "--dry-run")
+        assert done.returncode == 0, done.stderr
+    plain = yaml.safe_load(done.stdout)
+    assert plain["policy"]["model"] == "Qwen/Qwen2.5-7B-Instruct"
+    settings = plain["settings"]
+    assert (settings["updates"], settings["tasks_per_update"], settings["lr"]) == (3000, 128, 2e-6)
+    assert (settings["schedule"], settings["clip"], settings["beta"]) == ("cosine", 0.2, 0.05)
+    assert not out.exists()
+
+
+def test_a_game_directory_that_cannot_be_used_is_named(official_games, tmp_path):
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    for folder, said in ((tmp_path / "absent", "does not exist"), (nothing, "holds no games")):
+        done = bpo("check-fork", "household", "--data", str(folder))
+        assert done.returncode == 2
+        assert str(folder) in done.stderr
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+    game = next((official_games / "json_2.1.1" / "valid_seen").rglob("game.tw-pddl"))
+    whole = game.read_text()
+    for broken, said in ((whole[: len(whole) // 2], "cannot be read"), (json.dumps({"grammar": ""}), "lacks 'pddl_domain'")):
+        game.write_text(broken)
+        done = bpo("check-fork", "household", "--games", "1", "--data", str(official_games))
+        assert done.returncode == 2
+        assert str(game) in done.stderr
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -18,7 +18,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bpo.errors import BadInput, require
+from bpo.cli import run_app
+from bpo.errors import require
 from reproduce.plan import Plan, make_plan
 
 app = typer.Typer(
@@ -75,6 +76,16 @@ def tables(
     end(failures, console)
 
 
+@app.command(epilog="Example:\n\n  python -m reproduce readme")
+def readme() -> None:
+    """Copy the generated tables into README, so that no number in it is typed."""
+    from reproduce import report
+    from reproduce.plan import ROOT
+
+    for name in report.fill_readme(ROOT / "README.md"):
+        Console().print(f"README.md shows {name}")
+
+
 def checked(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
     """The plan, once everything that it needs is there."""
     plan = make_plan(preset, sandbox, runs, results)
@@ -119,11 +130,7 @@ def end(failures: list[str], console: Console) -> None:
 def main() -> None:
     """Entry point: bad input is one sentence on standard error and exit code 2; SIGTERM ends the runs too."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        app()
-    except BadInput as error:
-        print(f"reproduce: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_app(app, "reproduce")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from reproduce.plan import Job, Plan, TableRow, add_matched, difference, mean_re
 from reproduce.processes import Notebook, Pool, check_parameters, relative
 
 TRAIN, TABLES = "10_train.ipynb", "11_tables.ipynb"
+# Seconds between two lines of progress where there is no terminal to draw bars on.
+QUIET_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -140,22 +143,26 @@ def matched_rows(plan: Plan) -> list[TableRow]:
 
 
 class Phases:
-    """Reports of the library (phase, done, total) as progress bars."""
+    """Reports of the library (phase, done, total) as progress bars; without a terminal, as a line now and then."""
 
     def __init__(self, bars: Progress, prefix: str = ""):
         self.bars, self.prefix, self.tasks = bars, prefix, {}
+        self.said = time.monotonic()
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         if phase not in self.tasks:
             self.tasks[phase] = self.bars.add_task(self.prefix + phase, total=total)
         self.bars.update(self.tasks[phase], completed=done, total=total)
+        if not self.bars.console.is_terminal and time.monotonic() - self.said > QUIET_S:
+            self.said = time.monotonic()
+            self.bars.console.print(f"{self.prefix}{phase}: {done} of {total}", highlight=False)
 
 
 class _Board:
     """One bar for all runs and one for each that is running, which counts its updates."""
 
     def __init__(self, bars: Progress, total: int, jobs: Sequence[Job]):
-        self.bars, self.jobs = bars, jobs
+        self.bars, self.jobs, self.total = bars, jobs, total
         self.all = bars.add_task("runs", total=total, completed=total - len(jobs))
         self.own: dict[int, Any] = {}
         self.over: set[int] = set()
@@ -172,6 +179,9 @@ class _Board:
         if index in self.own:
             self.bars.remove_task(self.own[index])
         self.bars.advance(self.all)
+        if not self.bars.console.is_terminal:
+            done = self.total - len(self.jobs) + len(self.over)
+            self.bars.console.print(f"{done} of {self.total} runs ended: {self.jobs[index].title}", highlight=False)
 
 
 def updates_done(folder: Path) -> int:

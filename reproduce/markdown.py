@@ -43,6 +43,18 @@ def markdown(table: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def summary(table: Mapping[str, Any]) -> str:
+    """What README shows: the scale, the success table and what the numbers say."""
+    parts = [
+        f"**{table['scale'].capitalize()}.** {head(table)}",
+        grid(*success_table(table)),
+        f"Cells: success in %, [95 % interval], (each seed). {interval_note(table)}",
+        *missing(table),
+        "\n".join(f"* {sentence}" for sentence in findings(table)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]

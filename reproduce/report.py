@@ -14,11 +14,11 @@ from bpo.errors import BadInput
 from bpo.provenance import write_atomically, write_json
 from bpo.viz import plots
 from reproduce.collect import Collected, fingerprint
-from reproduce.markdown import markdown
+from reproduce.markdown import markdown, summary
 from reproduce.tables import build
 
-TABLE, INPUTS = "table.json", "inputs.json"
-WRITTEN = (TABLE, "table.md", "curves.csv", "noise.csv", "by_type.csv", "curves.png", "noise.png")
+TABLE, SUMMARY, INPUTS = "table.json", "summary.md", "inputs.json"
+WRITTEN = (TABLE, "table.md", SUMMARY, "curves.csv", "noise.csv", "by_type.csv", "curves.png", "noise.png")
 # What the learning curve is drawn against: a column of curves.csv.
 AXES = {"update": "updates", "env_steps": "environment steps", "tokens": "model tokens (prefilled + generated)"}
 
@@ -29,6 +29,7 @@ def write(collected: Collected, results: Path) -> dict[str, Any]:
     curves, noise = curve_rows(collected), noise_rows(collected)
     write_json(results / TABLE, table)
     write_atomically(results / "table.md", markdown(table))
+    write_atomically(results / SUMMARY, summary(table))
     write_csv(results / "curves.csv", curves)
     write_csv(results / "noise.csv", noise)
     write_csv(results / "by_type.csv", type_rows(table))
@@ -137,3 +138,21 @@ def publish(executed: Path, target: Path) -> None:
 def slug(label: str) -> str:
     """A label as part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+
+
+def fill_readme(readme: Path) -> list[str]:
+    """Copy generated files between the markers of README (`<!-- table: FILE -->`); returns their names.
+
+    BadInput where one is absent.
+    """
+    names: list[str] = []
+
+    def fill(match: re.Match) -> str:
+        source = readme.parent / match[1]
+        if not source.is_file():
+            raise BadInput(f"{readme.name} wants {match[1]}, which does not exist: run the preset first")
+        names.append(match[1])
+        return f"<!-- table: {match[1]} -->\n{source.read_text().strip()}\n<!-- /table -->"
+
+    write_atomically(readme, re.sub(r"<!-- table: (\S+) -->\n.*?<!-- /table -->", fill, readme.read_text(), flags=re.DOTALL))
+    return names

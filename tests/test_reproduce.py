@@ -84,7 +84,8 @@ def test_everything_is_made(world, first):
     assert [row["matched_to"] for row in table["rows"][1:]] == [[], ["split K3"], ["split K3"]]
     assert all((place / name).stat().st_size for name in report.WRITTEN)
     assert len(list((place / "notebooks").glob("10_train-*.ipynb"))) == 3
-    assert str(world) not in (place / "notebooks" / "11_tables.ipynb").read_text()
+    # Paths in published notebooks are relative to the notebooks' folder.
+    assert f'"{world}' not in (place / "notebooks" / "11_tables.ipynb").read_text().replace("\\", "")
     assert "ALFWorld" not in markdown.success_table(table)[0][1]
 
 
@@ -379,3 +380,14 @@ def test_official_games_are_looked_for_where_the_environment_says(tmp_path, monk
     assert official.data_folder("household") == tmp_path
     assert official.data_folder("toy") is None
     assert official.best_row(collected()).row.label == "bpo"
+
+
+def test_readme_shows_what_was_generated_and_nothing_else(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- table: results/t.md -->\nold 12 %\n<!-- /table -->\nafter\n")
+    with pytest.raises(BadInput, match=r"wants results/t\.md, which does not exist"):
+        report.fill_readme(readme)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "t.md").write_text("new 34 %\n")
+    assert report.fill_readme(readme) == ["results/t.md"]
+    assert readme.read_text() == "before\n<!-- table: results/t.md -->\nnew 34 %\n<!-- /table -->\nafter\n"

@@ -12,9 +12,10 @@ from typing import Any
 from bpo import noise
 from bpo.config import RunConfig
 from bpo.evaluate import by_type, evaluate, panel, plain, success
+from bpo.files import write_json
 from bpo.policies import make_policy
 from bpo.policy import Policy
-from bpo.provenance import code_fingerprint, record, write_json
+from bpo.provenance import code_fingerprint, record
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
 from bpo.train import Trainer, read_metrics

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
-import os
 import platform
 import subprocess
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -29,7 +26,7 @@ def code_fingerprint() -> str:
         relative = path.relative_to(root)
         if relative.parts[0] in COSMETIC:
             continue
-        digest.update(str(relative).encode() + _code(path.read_text()).encode())
+        digest.update(str(relative).encode() + module_code(path).encode())
     return digest.hexdigest()[:12]
 
 
@@ -56,21 +53,9 @@ def record() -> dict[str, Any]:
     }
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that readers see the old or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
-def write_json(path: Path, value: Mapping[str, Any] | list) -> None:
-    """Write JSON atomically, sorted keys, so that equal results are equal files."""
-    write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
-
-
-def _code(source: str) -> str:
-    tree = ast.parse(source)
+def module_code(path: Path) -> str:
+    """A module's code as text, blind to comments, docstrings and layout: equal where the module does the same."""
+    tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]

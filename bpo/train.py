@@ -18,9 +18,10 @@ from bpo import checkpoint, update
 from bpo.config import RunConfig
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
+from bpo.files import write_atomically
 from bpo.policies import make_policy
 from bpo.policy import Policy
-from bpo.provenance import code_fingerprint, record, write_atomically
+from bpo.provenance import code_fingerprint, record
 from bpo.rollout import Ledger, grow
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory

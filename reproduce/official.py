@@ -39,8 +39,8 @@ def evaluate_official(plan: Plan, collected: Collected, data: Path, report=None)
     """
     from bpo import checkpoint
     from bpo.experiment import evaluate_splits
+    from bpo.files import write_json
     from bpo.policies import make_policy
-    from bpo.provenance import write_json
     from bpo.sandboxes import factory
 
     best = best_row(collected)

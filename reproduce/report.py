@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput
-from bpo.provenance import write_atomically, write_json
+from bpo.files import write_atomically, write_json
 from bpo.viz import plots
 from reproduce.collect import Collected, fingerprint
 from reproduce.markdown import markdown, summary

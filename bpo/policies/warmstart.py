@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import fcntl
 import hashlib
@@ -23,6 +22,7 @@ from bpo.policies.imitation import Episode, Progress, imitate
 from bpo.policies.lm import LMPolicy
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.tiny import tiny_model, train_tokenizer
+from bpo.provenance import module_code
 from bpo.sandbox import Sandbox
 
 # First words of actions that change nothing in a household; what a hesitant demonstrator does.
@@ -147,9 +147,9 @@ def fingerprint(
         "recipe": asdict(recipe),
         "settings": asdict(settings),
         "sandbox": [kind.__module__, kind.__qualname__, options],
-        "code": {path.name: _code(path) for path in made_by},
-        "sandbox code": {path.name: _code(path) for path in _package(kind)},
-        "demonstrations": {path.name: _code(path) for path in _package(demonstrate)},
+        "code": {path.name: module_code(path) for path in made_by},
+        "sandbox code": {path.name: module_code(path) for path in _package(kind)},
+        "demonstrations": {path.name: module_code(path) for path in _package(demonstrate)},
         "versions": {name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
@@ -159,16 +159,6 @@ def _package(thing) -> list[Path]:
     """The source files beside the one that defines `thing`: the whole package, or the file alone outside of bpo's sandboxes."""
     path = Path(inspect.getfile(inspect.unwrap(thing)))
     return sorted(path.parent.glob("*.py")) if ".sandboxes." in thing.__module__ else [path]
-
-
-def _code(path: Path) -> str:
-    """Hash of a module's code: comments, docstrings and layout do not count."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-            body[:] = body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 @contextlib.contextmanager

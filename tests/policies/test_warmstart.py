@@ -11,6 +11,7 @@ from bpo.errors import BadInput
 from bpo.policies import warmstart
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.warmstart import fingerprint, warm_start
+from bpo.provenance import module_code
 from bpo.sandbox import Outcome
 
 RECIPE = WarmStart(games=6, demonstrations=1, epochs=2, size="micro", vocab_size=400, batch_size=2)
@@ -68,14 +69,14 @@ def test_fingerprint_covers_recipe_settings_and_code(monkeypatch):
         fingerprint(lambda: Corridor(3), RECIPE, PolicySettings(), show),
         base,
     }
-    monkeypatch.setattr(warmstart, "_code", lambda path: "changed")
+    monkeypatch.setattr(warmstart, "module_code", lambda path: "changed")
     assert len(others | {fingerprint(Corridor, RECIPE, PolicySettings(), show)}) == 4
 
 
 def test_code_hash_ignores_comments_and_docstrings(tmp_path):
     def code(text):
         (tmp_path / "m.py").write_text(textwrap.dedent(text))
-        return warmstart._code(tmp_path / "m.py")
+        return module_code(tmp_path / "m.py")
 
     base = code("def f(x):\n    return x + 1\n")
     assert code("def f(x):\n    # why\n    return  x+1\n") == base

@@ -15,8 +15,9 @@ import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bpo.cache import cache_dir, write_atomically
+from bpo.cache import cache_dir
 from bpo.errors import BadInput
+from bpo.files import write_atomically
 from bpo.sandboxes.household.downward import version
 
 FORMAT = 1

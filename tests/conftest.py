@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import pytest
+from places import SHARED
 
 # One thread per process: two busy torch threads on a shared core are many times slower than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-ROOT = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("BPO_SHARED", ROOT.parent / "shared"))
 
 
 @pytest.fixture(scope="session")

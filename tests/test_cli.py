@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import SHARED
+from places import SHARED
 
 from bpo import config
 from bpo.errors import BadInput

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 import yaml
-from conftest import ROOT
+from places import ROOT
 
 MODULES = sorted((ROOT / "bpo").rglob("*.py")) + sorted((ROOT / "reproduce").rglob("*.py"))
 

@@ -159,4 +159,4 @@ def test_the_first_game_is_pinned():
     assert (game.scene.room, game.scene.sentence, len(game.scene.receptacles), len(game.scene.items)) == PINNED
 
 
-PINNED = ("Kitchen", "find two glassbottle and put them in fridge", 5, 5)
+PINNED = ("Kitchen", "find two lettuce and put them in fridge", 4, 5)

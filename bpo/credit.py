@@ -82,7 +82,7 @@ def bpo(
     prefix: str = "backbone",
     lam: float = 0.95,
 ) -> list[Credit]:
-    """The paper's estimator, read literally (arXiv 2607.14171, Eqs. 3-5); every edge has weight 1.
+    """The paper's estimator, read literally (arXiv 2607.14171, Eqs. 3 to 5); every edge has weight 1.
 
     At a branch point child k gets A = G_k - mean of the other children's G, where G_k is the return of the path that child k
     continues. `suffix` is what the steps after it on that path get, which the paper leaves open (OURS): "zero"; "broadcast",

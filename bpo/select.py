@@ -40,7 +40,7 @@ class Boundary:
 class Spacing:
     """Which boundaries can be branch points at all: at least two actions, entropy of at least `floor` nats, `gap` apart.
 
-    `unit` is "steps" (actions) or "tokens" (the paper: 64 tokens, methods.md 1.2).
+    `unit` is "steps" (actions) or "tokens" (the paper, Eq. 6: 64 tokens).
     """
 
     gap: int = 1

@@ -218,7 +218,7 @@ def official(plan: Plan, console: Console) -> None:
 
     data = data_folder(plan.sandbox)
     if data is None:
-        console.print(f"{LABEL}: left out, $ALFWORLD_DATA names no folder with json_2.1.1 or the sandbox is another")
+        console.print(f"{LABEL}: left out (optional): set $ALFWORLD_DATA to the folder that alfworld-download filled")
         return
     with _progress(console) as bars:
         evaluate_official(plan, collect(plan), data, Phases(bars, "official: "))

@@ -46,7 +46,7 @@ def markdown(table: Mapping[str, Any]) -> str:
 def summary(table: Mapping[str, Any]) -> str:
     """What README shows: the scale, the success table and what the numbers say."""
     parts = [
-        f"**{table['scale'].capitalize()}.** {head(table)}",
+        f"**{table['scale'][:1].upper()}{table['scale'][1:]}.** {head(table)}",
         grid(*success_table(table)),
         f"Cells: success in %, [95 % interval], (each seed). {interval_note(table)}",
         *missing(table),
@@ -69,7 +69,7 @@ def head(table: Mapping[str, Any]) -> str:
         f"Games: {table['games']}. Policy: {policy['kind']}, {policy['writing']} writing, actions sampled at temperature "
         f"{policy['temperature']:g}. {plural(len(table['seeds']), 'seed')}; "
         f"evaluation tasks: {tasks}, {plural(settings['eval_samples'], 'episode')} each, last checkpoint. "
-        f"Code {table['origin']['code']}. The rules were fixed before the runs: reproduce/PROTOCOL.md."
+        f"Code {table['origin']['code']}. Rules, and every change of setting with its date: reproduce/PROTOCOL.md."
     )
 
 

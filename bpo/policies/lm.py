@@ -114,8 +114,14 @@ class LMPolicy:
         return FreePen(self._style.ended, lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"])
 
     def _groups(self, contexts: Sequence[Context], wanted: list[int]) -> list[list[int]]:
-        """Indices in groups of similar length whose padded size stays within `batch_tokens`; equal contexts stay together."""
-        wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), id(contexts[i])))
+        """Indices in groups of similar length whose padded size stays within `batch_tokens`; equal contexts stay together.
+
+        The order depends on the arguments alone (not on where objects lie in memory): a row's rounding depends on its place.
+        """
+        first: dict[Context, int] = {}
+        for i in wanted:
+            first.setdefault(contexts[i], i)
+        wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), first[contexts[i]], i))
         return [[wanted[k] for k in group] for group in _by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
 
     def _act_group(self, group: list[int], contexts, pens, rngs, prefilled: list[int]) -> None:

@@ -117,9 +117,6 @@ def bpo_split(trees: Sequence[Tree], running: float | None = None, *, root_basel
     return credits
 
 
-RULES: dict[str, Rule] = {"rloo": rloo, "grpo": grpo, "drgrpo": drgrpo, "bpo": bpo, "bpo_split": bpo_split}
-
-
 def _rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Credit:
     kids = tree.kids[ROOT]
     if len(kids) < 2 or any(node != ROOT for node in tree.branch_points):

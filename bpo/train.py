@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
@@ -103,8 +104,6 @@ class Trainer:
 
     def one_update(self) -> dict[str, Any]:
         """Rollout, credit, update; returns the row of metrics."""
-        import time
-
         settings, growth = self.config.settings, self.recipe.growth
         key = (ROLLOUT, self.config.seed, self.done)
         trees, ledger = grow(self.tasks_of(self.done), self.sandboxes, self.policy, growth, key)

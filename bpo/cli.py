@@ -13,12 +13,25 @@ from rich.table import Table
 from bpo.errors import BadInput
 
 app = typer.Typer(
-    help="Branching Policy Optimization: reinforcement learning on rollout trees.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+@app.callback(invoke_without_command=True)
+def common(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and the code's fingerprint.")] = False,
+) -> None:
+    """Branching Policy Optimization: reinforcement learning on rollout trees."""
+    if version:
+        from importlib.metadata import version as installed
+
+        from bpo.provenance import code_fingerprint
+
+        typer.echo(f"bpo {installed('bpo')}, code {code_fingerprint()}")
+
 
 EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --preset smoke\n\n  bpo train --method grpo --sandbox household --preset quick --seed 1 --set returns=13 --dry-run"  # noqa: E501
 
@@ -31,7 +44,8 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder that holds the run's folder.")] = Path("runs"),
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A method parameter, KEY=VALUE; may be repeated.", metavar="KEY=VALUE")
+        list[str] | None,
+        typer.Option("--set", help="A parameter that `bpo methods METHOD` lists; may be repeated.", metavar="KEY=VALUE"),
     ] = None,
     checkpoint: Annotated[str, typer.Option(help="Where an interrupted run goes on: latest or previous.")] = "latest",
     dry_run: Annotated[
@@ -64,15 +78,30 @@ def train(
     typer.echo(f"run folder: {folder}")
 
 
-@app.command(epilog="Example:\n\n  bpo methods")
-def methods() -> None:
-    """Print the table of methods."""
-    from bpo.methods import METHODS
+@app.command(epilog="Examples:\n\n  bpo methods\n\n  bpo methods bpo_split --preset quick")
+def methods(
+    method: Annotated[str | None, typer.Argument(help="Show this method's parameters.")] = None,
+    preset: Annotated[str | None, typer.Option(help="With a method: also the values that this preset gives it.")] = None,
+) -> None:
+    """Print the table of methods, or the parameters of one, which --set changes."""
+    from bpo.config import load_preset
+    from bpo.errors import choose
+    from bpo.methods import MEANING, METHODS, allowed
 
-    table = Table("method", "what it does", "gradient", "defaults", "source", show_lines=True)
-    for name, row in METHODS.items():
-        defaults = ", ".join(f"{key}={value}" for key, value in row.defaults.items())
-        table.add_row(name, row.summary, row.bias, defaults, f"{row.citation}\n[dim]{row.fidelity}[/dim]")
+    if method is None:
+        if preset is not None:
+            raise BadInput(f"--preset {preset!r} needs a method, like bpo methods bpo --preset quick")
+        table = Table("method", "what it does", "gradient", "source", "how far it follows the source", show_lines=True)
+        for name, row in METHODS.items():
+            table.add_row(name, row.summary, row.bias, row.citation, row.fidelity)
+        Console().print(table)
+        return
+    row = METHODS[choose("method", method, METHODS)]
+    given = None if preset is None else {**row.defaults, **load_preset(preset).methods.get(method, {})}
+    columns = ("parameter", "default", *((f"in {preset}",) if given else ()), "meaning", "allowed")
+    table = Table(*columns, title=f"{method}: {row.summary}", show_lines=True)
+    for key, value in row.defaults.items():
+        table.add_row(key, str(value), *((str(given[key]),) if given else ()), MEANING[key], allowed(method, key))
     Console().print(table)
 
 

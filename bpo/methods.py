@@ -75,6 +75,28 @@ WORDS = {
     "weights": ("even", "planned"),
     "root_baseline": ("trees", "running", "zero"),
 }
+# What the parameters mean, for --help texts and documentation.
+MEANING = {
+    "returns": "rollouts per task",
+    "points": "branch points per tree at most (M); with a root branch point, the root is one of them",
+    "width": "children of a branch point, the one that was there included (K)",
+    "selector": "where to branch",
+    "selector_value": "nats (threshold), quantile of earlier boundaries, probability (coin) or number of steps (every)",
+    "gap": "least distance of two branch points on a path, in `unit`",
+    "unit": "what `gap` counts",
+    "floor": "least entropy of a branch point, in nats",
+    "fill": "what happens with returns that found no boundary: nothing, or more rollouts from the root",
+    "suffix": "advantage of steps after a branch point: the point's, none, the nearest point's (the paper is silent)",
+    "prefix": "advantage of steps before a branch point: the backbone's, discounted by lam, or none",
+    "lam": "discount per step of the prefix rule",
+    "root": "whether the root is a branch point",
+    "weights": "share of a child in its parent's mass: 1/K, or the share of the returns that was planned below it",
+    "nested": "whether children of branch points may branch in turn",
+    "trees": "trees per task",
+    "root_baseline": "baseline of steps above the first branch point: the task's other trees, mean of earlier trees, none",
+}
+# The kinds of values, in words; bool comes first because it is an int in Python.
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 # Smallest value that makes sense.
 LOWEST = {"returns": 2, "points": 0, "width": 2, "gap": 0, "floor": 0.0, "lam": 0.0, "trees": 1, "selector_value": 0.0}
 
@@ -150,7 +172,7 @@ METHODS: dict[str, Method] = {
             "lam": 0.95,
         },
         citation="He et al. 2026, arXiv 2607.14171",
-        fidelity="Eqs. 3-6 literally; OURS: steps after a branch point (broadcast; the paper leaves them open), token ratios",
+        fidelity="Eqs. 3 to 5 literally; OURS: steps after a branch point (broadcast; left open in the paper), token ratios",
         bias="biased: post hoc selection, steps counted several times, unbranched steps untrained",
     ),
     "bpo_split": Method(
@@ -191,17 +213,30 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
     return Recipe(name, parameters, growth, method.credit(parameters), method.objective)
 
 
+def allowed(name: str, key: str) -> str:
+    """The values that parameter `key` of method `name` may have, in words."""
+    default = METHODS[name].defaults[key]
+    if key == "selector":
+        return ", ".join(POST_HOC if default in POST_HOC else CAUSAL)
+    if key in WORDS:
+        return ", ".join(WORDS[key])
+    words = next(words for kind, words in KINDS.items() if isinstance(default, kind))
+    return f"{words}, at least {LOWEST[key]:g}" if key in LOWEST else words
+
+
 def _checked(where: str, key: str, value: Any, default: Any) -> Any:
     if key in WORDS and value not in WORDS[key]:
         raise BadInput(f"{where} is {value!r}; it must be one of {', '.join(WORDS[key])}")
-    if isinstance(default, bool) != isinstance(value, bool) or isinstance(default, str) != isinstance(value, str):
-        raise BadInput(f"{where} is {value!r}; it must be a {type(default).__name__}, like {default!r}")
-    if isinstance(default, int) and not isinstance(default, bool) and not isinstance(value, int):
-        raise BadInput(f"{where} is {value!r}; it must be a whole number, like {default!r}")
-    if isinstance(default, float):
-        if not isinstance(value, int | float):
-            raise BadInput(f"{where} is {value!r}; it must be a number, like {default!r}")
+    wanted = next(words for kind, words in KINDS.items() if isinstance(default, kind))
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
+    if type(value) is not type(default):
+        hint = (
+            " (YAML reads numbers like 1e-1 as text: write 1.0e-1)"
+            if isinstance(value, str) and isinstance(default, float)
+            else ""
+        )
+        raise BadInput(f"{where} is {value!r}; it must be {wanted}, like {default!r}{hint}")
     if key in LOWEST and value < LOWEST[key]:
         raise BadInput(f"{where} is {value!r}; it must be at least {LOWEST[key]!r}")
     return value

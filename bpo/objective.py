@@ -4,7 +4,7 @@
     old       float [T]  log-probs under the policy that acted
     reference float [T]  log-probs under the frozen reference, or None
     owner     int64 [T]  the edge each token belongs to
-    advantage, weight, live  [E]  from the credit rule, as tensors
+    advantage, weight  [E]  from the credit rule, as tensors; edges that are not live (see credit.py) are left out by the caller
 
 Each returns (loss, facts). The loss is sum over edges of weight times the edge's loss; the caller divides by the number of
 trees, a constant. Dividing by the realised number of tokens or leaves would bias the gradient (theory.md section 5).
@@ -18,20 +18,20 @@ from typing import Any
 Loss = Callable[..., tuple[Any, dict[str, Any]]]
 
 
-def reinforce(values, old, reference, owner, advantage, weight, live) -> tuple[Any, dict[str, Any]]:
+def reinforce(values, old, reference, owner, advantage, weight) -> tuple[Any, dict[str, Any]]:
     """Score-function loss -weight * advantage * log-prob (Williams 1992). Unbiased when the credit rule is."""
     loss = -(weight[owner] * advantage[owner] * values).sum()
     return loss, {}
 
 
 def ppo_clip(
-    values, old, reference, owner, advantage, weight, live, *, clip: float = 0.2, beta: float = 0.0
+    values, old, reference, owner, advantage, weight, *, clip: float = 0.2, beta: float = 0.0
 ) -> tuple[Any, dict[str, Any]]:
     """PPO's clipped surrogate with token-level ratios (arXiv 1707.06347) plus beta times k3, an estimate of the KL.
 
     BPO's Eq. 5 uses a whole-action ratio; a product over many tokens is very peaky, so ratios are by token (OURS). The
     gradient is that of `reinforce` while every ratio is 1 and beta is 0; with an active clip or a KL term it is biased.
-    Edges that are not live get no KL either. Facts: sums over tokens of `clipped`, `kl` and `tokens`.
+    Facts: sums over tokens of `clipped`, `kl` and `tokens`.
     """
     ratio = (values - old).exp()
     bounded = ratio.clamp(1 - clip, 1 + clip)
@@ -45,7 +45,7 @@ def ppo_clip(
     loss = -(weight[owner] * surrogate).sum()
     if beta > 0:
         kl = k3(values, reference)
-        loss = loss + beta * (weight * live)[owner].mul(kl).sum()
+        loss = loss + beta * (weight[owner] * kl).sum()
         facts["kl"] = kl.detach().sum().item()
     return loss, facts
 

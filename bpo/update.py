@@ -22,7 +22,7 @@ class Batch:
 
     steps      (context, decision) per edge
     old        log-probs of the free tokens at sampling time, one array per edge
-    advantage, weight, live   float64 / float64 / bool [E]
+    advantage, weight   float64 [E]
     trees      number of trees: the constant that the loss is divided by
     """
 
@@ -30,7 +30,6 @@ class Batch:
     old: list[np.ndarray]
     advantage: np.ndarray
     weight: np.ndarray
-    live: np.ndarray
     trees: int
 
 
@@ -52,7 +51,6 @@ def make_batch(trees: Sequence[Tree], credits: Sequence[Credit]) -> Batch:
         old=[np.array([step.decision.log_probs[i] for i in step.decision.free]) for step, _, _ in keep],
         advantage=np.array([advantage for _, advantage, _ in keep]),
         weight=np.array([weight for _, _, weight in keep]),
-        live=np.ones(len(keep), bool),
         trees=len(trees),
     )
 
@@ -70,10 +68,8 @@ def backward(
         if reference is not None:
             with torch.no_grad():
                 anchor = reference.logprob(steps)[0]
-        advantage, weight, live = (
-            torch.as_tensor(array[indices]).to(values) for array in (batch.advantage, batch.weight, batch.live)
-        )
-        loss, more = OBJECTIVES[objective](values, old, anchor, owner, advantage, weight, live, **options)
+        advantage, weight = (torch.as_tensor(array[indices]).to(values) for array in (batch.advantage, batch.weight))
+        loss, more = OBJECTIVES[objective](values, old, anchor, owner, advantage, weight, **options)
         loss = loss / batch.trees
         loss.backward()
         for name, value in {"loss": loss.item(), **more}.items():

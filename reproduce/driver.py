@@ -242,8 +242,9 @@ def tables(plan: Plan, limit_s: float, console: Console) -> list[str]:
         check_parameters(notebook)
         failures: list[str] = []
         with _progress(console) as bars, Pool(1, limit_s) as pool:
-            bars.add_task("tables", total=None)
+            bar = bars.add_task("tables", total=1)
             pool.run([notebook], lambda _, message: failures.extend([f"tables: {message}"] if message else []), lambda: None)
+            bars.update(bar, completed=1)
         if failures or not report.unchanged(collected, plan.results):
             return failures or [f"tables: the notebook ended, but {plan.results} is not what the runs say"]
         _publish(plan, collected, notebook)

@@ -80,7 +80,7 @@ def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]
         heads += [f"{table['games']}: {short(split)}", f"minus warm start, {short(split)}"]
     rows = []
     for row in table["rows"]:
-        cells = [name(row)]
+        cells = [row["label"]]
         for split in table["splits"]:
             seeds = " / ".join(percent(value) for value in row["success"][split]["seeds"])
             cells += [f"{spread(row['success'][split])} ({seeds})", against(row, split)]
@@ -114,7 +114,7 @@ def signal_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         noise = row["noise"]
         rows.append(
             [
-                name(row),
+                row["label"],
                 speed(row),
                 ratio(noise["scale_free"]) if noise else NONE,
                 ratio(noise["raw"]) if noise else NONE,
@@ -142,7 +142,7 @@ def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         spent = row.get("seconds")
         rows.append(
             [
-                name(row),
+                row["label"],
                 f"{returns['used']:.2f} ({returns['planned']})",
                 *(number(cost[key], ",.0f") for key in ("env_steps", "prefilled", "generated")),
                 number(sum(spent.values()), ",.0f") if spent else NONE,
@@ -191,11 +191,13 @@ def findings(table: Mapping[str, Any]) -> list[str]:
     methods = sorted({row["method"] for row in above})
     said = [f"Against the warm start ({short(split)} split), above: {listed(above)}; below: {listed(below)}."]
     if not above:
-        said.append("No row beats the warm start: at this scale the comparison of methods says nothing about learning.")
+        said.append("No row is above the warm start: at this scale the comparison of methods says nothing about learning.")
     elif len(methods) < 2:
-        said.append(f"Only one method beats the warm start ({methods[0]}); two were asked for.")
+        said.append(
+            f"Only one method is above the warm start ({methods[0]}); the protocol asks for two before it compares methods."
+        )
     else:
-        said.append(f"At least two methods beat the warm start: {', '.join(methods)}.")
+        said.append(f"At least two methods are above the warm start: {', '.join(methods)}.")
     outside = [pair for pair in table["pairs"] if pair["sign"]]
     for pair in outside:
         high, low = (pair["a"], pair["b"]) if pair["sign"] > 0 else (pair["b"], pair["a"])
@@ -266,11 +268,6 @@ def deviations(table: Mapping[str, Any]) -> list[str]:
         + (": the model cannot write an inadmissible action." if s["policy"]["writing"] == "constrained" else "."),
         "Not attempted: PPO, VinePPO, WebShop, SWE-bench, the second model.",
     ]
-
-
-def name(row: Row) -> str:
-    """A row's label, with what it is matched to."""
-    return f"{row['label']} (at the returns of {', '.join(row['matched_to'])})" if row.get("matched_to") else row["label"]
 
 
 def returns_of(rows: Sequence[Row], label: str) -> float:

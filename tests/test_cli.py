@@ -15,7 +15,8 @@ from places import SHARED
 
 from bpo import config
 from bpo.errors import BadInput
-from bpo.methods import METHODS, build
+from bpo.methods import MEANING, METHODS, build
+from bpo.provenance import code_fingerprint
 
 SMOKE = yaml.safe_load(Path(config.__file__).with_name("presets").joinpath("smoke.yaml").read_text())
 
@@ -55,6 +56,8 @@ def test_the_table_module_and_the_presets_need_no_torch():
         (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "suffix=sideways"), "broadcast, zero, nearest"),
         (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "selector=top_entropy"), "'top_entropy'"),
         (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "root=false"), "trees >= 2"),
+        (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "lam=1e-1"), "write 1.0e-1"),
+        (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "points=true"), "a whole number"),
         (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--checkpoint", "oldest"), "'oldest'"),
         (("--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--seed", "-1"), "-1"),
     ],
@@ -137,6 +140,19 @@ def test_methods_prints_every_row_of_the_table():
     assert done.returncode == 0
     for name in METHODS:
         assert name in done.stdout
+
+
+def test_methods_explains_the_parameters_of_one():
+    done = bpo("methods", "bpo_split", "--preset", "quick")
+    assert done.returncode == 0
+    for word in (*METHODS["bpo_split"].defaults, "quantile", "0.3", "steps, tokens"):
+        assert word in done.stdout
+    assert "top_entropy" not in done.stdout
+    assert set(MEANING) == {key for row in METHODS.values() for key in row.defaults}
+
+
+def test_version_names_the_code():
+    assert code_fingerprint() in bpo("--version").stdout
 
 
 @pytest.mark.parametrize("command", [(), ("train",), ("methods",), ("check-fork",)])

@@ -15,6 +15,7 @@ from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import TRAJECTORY, Growth, grow
 from bpo.sandboxes.toy import ToyTree
 from bpo.tree import ROOT, Tree
+from bpo.update import make_batch
 
 few = settings(max_examples=60, deadline=None)
 members = st.lists(st.tuples(st.floats(-9, 9, width=32), st.floats(0.0625, 1, width=32)), min_size=2, max_size=8)
@@ -125,6 +126,7 @@ def test_a_group_without_spread_sends_nothing():
         grown, _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (0,))
         out = rule(grown)[0]
         assert not out.live.any()
+        assert not make_batch(grown, [out]).steps
         assert np.abs(out.advantage).max() == 0
 
 

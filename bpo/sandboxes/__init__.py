@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bpo.errors import BadInput, choose
@@ -46,7 +46,7 @@ def fork_check(
 ) -> tuple[Callable[[], Sandbox], Callable[[], Sandbox], list[str]]:
     """What `bpo check-fork` walks in: the sandbox, the reference that replays its paths, and the tasks.
 
-    household is replayed on the stock engine, in rooms of full size or in official games taken from all over valid_seen. The
+    household is replayed on the stock engine, in rooms of full size or in official games of valid_seen. The
     step limit is raised so that random walks are not cut short.
     """
     choose("sandbox", name, SANDBOXES)
@@ -54,16 +54,10 @@ def fork_check(
         raise BadInput(f"--data {data!r}: the sandbox {name!r} reads no data")
     if name == "toy":
         make = factory(name, {"returns": [float(i % 3 == 0) for i in range(2**10)]})
-        return make, make, _spread(make().tasks("train"), games)
+        return make, make, list(make().tasks("train"))
     options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {"difficulty": "full"})}
     make = factory(name, options)
     probe = make()
     tasks = probe.tasks("valid_seen" if data else "train")
     probe.close()
-    return make, lambda: _stock_household(**options), _spread(tasks, games) if data else list(tasks[:games])
-
-
-def _spread(tasks: Sequence[str], count: int) -> list[str]:
-    if count > len(tasks):
-        raise BadInput(f"--games {count}: there are only {len(tasks)} tasks")
-    return [tasks[i * len(tasks) // count] for i in range(count)]
+    return make, lambda: _stock_household(**options), list(tasks if data else tasks[:games])

@@ -32,7 +32,7 @@ def learning_curves(
         axes.plot(*middle, color=look.color, marker=look.marker, linestyle=look.line, markersize=5, label=label)
     if target is not None:
         axes.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), label="target")
-    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(-0.02, 1.02))
+    axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     return figure
 

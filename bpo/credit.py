@@ -92,13 +92,17 @@ def bpo(
     return [_literal(tree, suffix, prefix, lam) for tree in trees]
 
 
-def bpo_split(trees: Sequence[Tree], running: float | None = None, *, root_baseline: str = "trees") -> list[Credit]:
+def bpo_split(
+    trees: Sequence[Tree], running: float | None = None, *, root_baseline: str = "trees", shrink: float = 0.0
+) -> list[Credit]:
     """Mass splitting (OURS; importance splitting applied to policy gradients): advantage Q_e - b_e, weight m_e.
 
     Q_e is the mass-weighted mean return of the leaves below the edge, b_e the weighted mean of Q over the other children of
     the nearest branch point at or above it. Above the first branch point `root_baseline` is "trees" (mean root value of the
-    task's other trees), "running" (mean of earlier iterations) or "zero". Unbiased for grad J when branch points are
-    causal, children are i.i.d. draws with replacement and the weights never depend on the children's actions.
+    task's other trees), "running" (mean of earlier iterations) or "zero". `shrink` in [0, 1] mixes the baseline of the level
+    above into the sibling mean: b = (1 - shrink) * siblings + shrink * b above, which holds nothing from below the branch
+    point; the root's own group has no level above and stays as it is. Unbiased for grad J when branch points are causal,
+    children are i.i.d. draws with replacement and neither weights nor shrink depend on the children's actions.
     """
     roots = np.array([tree.value[ROOT] for tree in trees])
     credits = []
@@ -113,7 +117,7 @@ def bpo_split(trees: Sequence[Tree], running: float | None = None, *, root_basel
             base = 0.0 if running is None else running
         else:
             base = 0.0
-        credits.append(_split(tree, base))
+        credits.append(_split(tree, base, shrink))
     return credits
 
 
@@ -161,7 +165,7 @@ def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:
     return Credit(advantage, _edges_only(np.ones(n)), _edges_only(live))
 
 
-def _split(tree: Tree, base: float) -> Credit:
+def _split(tree: Tree, base: float, shrink: float) -> Credit:
     n = len(tree)
     advantage, baseline, live = np.zeros(n), np.full(n, base), np.zeros(n, bool)
     live[ROOT] = abs(tree.value[ROOT] - base) > SPREAD
@@ -172,9 +176,13 @@ def _split(tree: Tree, base: float) -> Credit:
         values, weights = tree.value[kids], tree.weight[kids]
         # One child is no group: its baseline is the one of the level above. So is that of a child with all the weight.
         gain = leave_one_out(values, weights) if len(kids) > 1 else np.array([np.nan])
+        if shrink and node != ROOT:
+            gain = gain + shrink * (values - gain - baseline[node])
         grouped = ~np.isnan(gain)
         baseline[kids] = np.where(grouped, values - gain, baseline[node])
-        live[kids] = np.where(grouped, np.ptp(values) > SPREAD, live[node])
+        # Without shrinkage equal returns have no advantage; with it they may differ from the level above, and count.
+        contrast = np.ptp(values) > SPREAD or (shrink > 0 and np.nanmax(np.abs(gain), initial=0.0) > SPREAD)
+        live[kids] = np.where(grouped, contrast, live[node])
         advantage[kids] = np.where(live[kids], np.where(grouped, gain, values - baseline[node]), 0.0)
     return Credit(advantage, _edges_only(tree.mass), _edges_only(live))
 

@@ -94,11 +94,23 @@ MEANING = {
     "nested": "whether children of branch points may branch in turn",
     "trees": "trees per task",
     "root_baseline": "baseline of steps above the first branch point: the task's other trees, mean of earlier trees, none",
+    "shrink": "part of the level above in the sibling baseline; saves variance where `width` is small",
 }
 # The kinds of values, in words; bool comes first because it is an int in Python.
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
-# Smallest value that makes sense.
-LOWEST = {"returns": 2, "points": 0, "width": 2, "gap": 0, "floor": 0.0, "lam": 0.0, "trees": 1, "selector_value": 0.0}
+# Smallest and largest value that make sense.
+LOWEST = {
+    "returns": 2,
+    "points": 0,
+    "width": 2,
+    "gap": 0,
+    "floor": 0.0,
+    "lam": 0.0,
+    "trees": 1,
+    "selector_value": 0.0,
+    "shrink": 0.0,
+}
+HIGHEST = {"lam": 1.0, "shrink": 1.0}
 
 
 def _spacing(p: Mapping[str, Any]) -> Spacing:
@@ -178,7 +190,7 @@ METHODS: dict[str, Method] = {
     "bpo_split": Method(
         summary="causal branch points and mass splitting: the unbiased repair",
         growth=_split,
-        credit=lambda p: partial(credit.bpo_split, root_baseline=p["root_baseline"]),
+        credit=lambda p: partial(credit.bpo_split, root_baseline=p["root_baseline"], shrink=p["shrink"]),
         defaults={
             "points": 4,
             "width": 4,
@@ -192,6 +204,7 @@ METHODS: dict[str, Method] = {
             "nested": False,
             "trees": 1,
             "root_baseline": "trees",
+            "shrink": 0.0,
         },
         citation="OURS (importance splitting: Kahn and Harris 1951; Glasserman et al. 1999)",
         fidelity="OURS",
@@ -221,7 +234,8 @@ def allowed(name: str, key: str) -> str:
     if key in WORDS:
         return ", ".join(WORDS[key])
     words = next(words for kind, words in KINDS.items() if isinstance(default, kind))
-    return f"{words}, at least {LOWEST[key]:g}" if key in LOWEST else words
+    bounds = [f"{word} {table[key]:g}" for word, table in (("at least", LOWEST), ("at most", HIGHEST)) if key in table]
+    return ", ".join([words, *bounds])
 
 
 def _checked(where: str, key: str, value: Any, default: Any) -> Any:
@@ -239,4 +253,6 @@ def _checked(where: str, key: str, value: Any, default: Any) -> Any:
         raise BadInput(f"{where} is {value!r}; it must be {wanted}, like {default!r}{hint}")
     if key in LOWEST and value < LOWEST[key]:
         raise BadInput(f"{where} is {value!r}; it must be at least {LOWEST[key]!r}")
+    if key in HIGHEST and value > HIGHEST[key]:
+        raise BadInput(f"{where} is {value!r}; it must be at most {HIGHEST[key]!r}")
     return value

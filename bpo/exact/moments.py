@@ -1,0 +1,234 @@
+"""Mean, bias and covariance of a gradient estimate, and its expected cost: exactly, or by Monte Carlo with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from bpo.credit import Credit, Rule
+from bpo.errors import BadInput
+from bpo.exact.problem import Problem
+from bpo.exact.realise import CHUNK, Shape, by_shape, one_by_one, shapes, state_numbers
+from bpo.rollout import Growth
+from bpo.tree import Tree
+
+# More realisations than this are sampled, not enumerated (theory.md section 8).
+LIMIT = 2_000_000
+SAMPLES = 100_000
+# Half-width of a 99 % interval of a normal distribution, in standard errors.
+Z99 = 2.5758293035489004
+
+Sampling = Callable[[Tree], float]
+Progress = Callable[[int, int], None]  # (realisations done, of how many)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What one tree's gradient estimate (trees of one task: their mean) is worth.
+
+    mean          float64 [S, F], expectation of the estimate
+    gradient      float64 [S, F], grad J
+    trace_cov     trace of its covariance
+    env_steps     expected environment steps;  returns: expected number of leaves
+    exact         whether every realisation was enumerated;  realisations: how many were evaluated
+    error         float64 [S, F], standard error of `mean` (0 where exact); trace_error likewise
+    """
+
+    mean: np.ndarray
+    gradient: np.ndarray
+    trace_cov: float
+    env_steps: float
+    returns: float
+    exact: bool
+    realisations: int
+    error: np.ndarray
+    trace_error: float = 0.0
+    steps_error: float = 0.0
+
+    @property
+    def bias(self) -> float:
+        """Euclidean norm of mean - gradient."""
+        return float(np.linalg.norm(self.mean - self.gradient))
+
+    @property
+    def cosine(self) -> float | None:
+        """Cosine between mean and gradient; None where one of them is zero."""
+        norms = float(np.linalg.norm(self.mean) * np.linalg.norm(self.gradient))
+        return float((self.mean * self.gradient).sum()) / norms if norms > 0 else None
+
+
+def moments(
+    problem: Problem,
+    growth: Growth,
+    rule: Rule,
+    *,
+    sampling: Sampling | None = None,
+    limit: int = LIMIT,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Moments:
+    """Moments of sum over edges of weight * advantage * score, by the select, growth and credit code that trains.
+
+    sampling  factor by which another way of drawing makes a tree more or less likely than independent draws do (default 1)
+    limit     most realisations that are enumerated; above it `samples` are drawn with `seed`
+    Errors: BadInput where the growth cannot be enumerated and has no Monte-Carlo fallback (nested, several trees, `sampling`).
+    """
+    if not by_shape(growth) or sampling is not None:
+        return _summary(problem, _slow(problem, growth, rule, sampling, limit), exact=True)
+    found = shapes(problem, growth)
+    total = sum(shape.size for shape in found)
+    if total <= limit:
+        return _summary(problem, _parts(found, rule, total, progress), exact=True)
+    return _summary(problem, _sampled(found, rule, samples, seed, progress), exact=False)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some realisations: probability [R], estimate [R, S, F], environment steps and returns of each of them."""
+
+    chance: np.ndarray
+    estimate: np.ndarray
+    env_steps: int
+    returns: int
+
+
+def estimates(shape: Shape, states: np.ndarray, rule: Rule) -> np.ndarray:
+    """float64 [R, S, F], the gradient estimate of every tree given its states [R, n]."""
+    problem = shape.problem
+    factors = coefficients(shape, states, rule)
+    total = np.zeros((len(states), *problem.score.shape[::2]))
+    rows = np.arange(len(states))
+    for node in range(1, states.shape[1]):
+        state, action = shape.edge(states, node)
+        total[rows, state] += factors[:, node, None] * problem.score[state, action]
+    return total
+
+
+def coefficients(shape: Shape, states: np.ndarray, rule: Rule) -> np.ndarray:
+    """float64 [R, n], weight * advantage of every edge.
+
+    Rules of bpo.credit see returns and shape alone and treat the forks of a branch point alike, so trees whose returns differ
+    in the order of forks at most share one call. Any other rule gets every tree, complete.
+    """
+    if not looks_at_returns_alone(rule):
+        return np.array([factors(rule([shape.tree(row)])[0]) for row in states])
+    returns = shape.returns(states)
+    orders = []
+    for columns, _ in shape.fork_groups:
+        orders.append(np.argsort(returns[:, columns], axis=1, kind="stable"))
+        returns[:, columns] = np.take_along_axis(returns[:, columns], orders[-1], axis=1)
+    patterns, which = np.unique(returns, axis=0, return_inverse=True)
+    sorted_ = np.array([factors(rule([shape.with_returns(pattern)])[0]) for pattern in patterns])[which.reshape(-1)]
+    found = sorted_.copy()
+    rows = np.arange(len(states))[:, None]
+    for (_, paths), order in zip(shape.fork_groups, orders, strict=True):
+        for place in range(len(paths)):
+            found[rows, paths[order[:, place]]] = sorted_[:, paths[place]]
+    return found
+
+
+def factors(credit: Credit) -> np.ndarray:
+    """float64 [n], weight * advantage."""
+    return credit.weight * credit.advantage
+
+
+def looks_at_returns_alone(rule: Rule) -> bool:
+    """True for the credit rules of the library, with or without options."""
+    while isinstance(rule, partial):
+        rule = rule.func
+    return getattr(rule, "__module__", "") == "bpo.credit"
+
+
+def _parts(found: list[Shape], rule: Rule, total: int, progress: Progress | None) -> Iterator[_Part]:
+    done = 0
+    for shape in found:
+        for actions in shape.all():
+            yield _part(shape, actions, rule)
+            done += len(actions)
+            if progress:
+                progress(done, total)
+
+
+def _part(shape: Shape, actions: np.ndarray, rule: Rule, chance: np.ndarray | None = None) -> _Part:
+    states = shape.states(actions)
+    chance = shape.probability(states) if chance is None else chance
+    return _Part(chance, estimates(shape, states, rule), len(shape.template) - 1, len(shape.template.leaves))
+
+
+def _sampled(found: list[Shape], rule: Rule, samples: int, seed: int, progress: Progress | None) -> Iterator[_Part]:
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(samples, np.array([shape.chance for shape in found]) / sum(shape.chance for shape in found))
+    done = 0
+    for shape, count in zip(found, counts, strict=True):
+        for start in range(0, count, CHUNK):
+            actions = shape.sample(min(CHUNK, count - start), rng)
+            yield _part(shape, actions, rule, np.full(len(actions), 1 / samples))
+            done += len(actions)
+            if progress:
+                progress(done, samples)
+
+
+def _slow(problem: Problem, growth: Growth, rule: Rule, sampling: Sampling | None, limit: int) -> Iterator[_Part]:
+    for number, (chance, trees) in enumerate(one_by_one(problem, growth)):
+        if number == limit:
+            raise BadInput(
+                f"more than {limit:,} trees: nested growths, several trees and other ways of drawing are enumerated singly; "
+                "take a smaller problem or fewer branch points"
+            )
+        if sampling is not None:
+            chance *= math.prod(sampling(tree) for tree in trees)
+        total = np.zeros((1, *problem.score.shape[::2]))
+        for tree, credit in zip(trees, rule(trees), strict=True):
+            states = state_numbers(problem, tree)
+            for node, factor in enumerate(factors(credit)):
+                if node and factor:
+                    parent = states[tree.parent[node]]
+                    total[0, parent] += factor * problem.score[parent, states[node] - problem.width * parent - 1] / len(trees)
+        steps, leaves = sum(len(tree) - 1 for tree in trees), sum(len(tree.leaves) for tree in trees)
+        yield _Part(np.array([chance]), total, steps, leaves)
+
+
+def _summary(problem: Problem, parts: Iterator[_Part], *, exact: bool) -> Moments:
+    mean, square = np.zeros(problem.gradient.shape), np.zeros(problem.gradient.shape)
+    steps = steps_square = returns = total = 0.0
+    count = 0
+    norms: list[np.ndarray] = []
+    kept: list[np.ndarray] = []
+    for part in parts:
+        mean += np.einsum("r,rsf->sf", part.chance, part.estimate)
+        square += np.einsum("r,rsf->sf", part.chance, part.estimate**2)
+        weight = float(part.chance.sum())
+        total += weight
+        steps += weight * part.env_steps
+        steps_square += weight * part.env_steps**2
+        returns += weight * part.returns
+        count += len(part.chance)
+        if not exact:
+            norms.append((part.estimate**2).sum(axis=(1, 2)))
+            kept.append(part.estimate.reshape(len(part.estimate), -1).astype(np.float32))
+    if abs(total - 1) > 1e-9:
+        raise BadInput(f"the probabilities of all trees sum to {total:.6g}, not to 1: `sampling` is not a way of drawing")
+    variance = square - mean**2
+    error, trace_error, steps_error = np.zeros_like(mean), 0.0, 0.0
+    if not exact:
+        distance = np.concatenate(norms) - 2 * np.concatenate(kept) @ mean.ravel() + (mean**2).sum()
+        error = np.sqrt(np.maximum(variance, 0) / count)
+        trace_error = float(distance.std() / math.sqrt(count))
+        steps_error = math.sqrt(max(steps_square - steps**2, 0.0) / count)
+    return Moments(
+        mean=mean,
+        gradient=problem.gradient,
+        trace_cov=float(variance.sum()),
+        env_steps=steps,
+        returns=returns,
+        exact=exact,
+        realisations=count,
+        error=error,
+        trace_error=trace_error,
+        steps_error=steps_error,
+    )

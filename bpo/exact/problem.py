@@ -1,0 +1,152 @@
+"""A full decision tree with a tabular policy: small enough that everything about it is known exactly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bpo.errors import BadInput
+from bpo.policy import Decision
+
+# Largest tree that is taken: 3 actions to depth 6.
+MAX_LEAVES = 729
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A tree in which every state of depth < T has the same number A of actions (theory.md section 8).
+
+    probabilities  float64 [S, A], pi(a|s); states in breadth-first order, so child a of state s is number A * s + 1 + a
+    returns        float64 [A**T], return of every leaf in lexicographic order
+    logistic       two actions with one logit per state, log pi(1|s) / pi(0|s); else one softmax logit per action
+    """
+
+    probabilities: np.ndarray
+    returns: np.ndarray
+    logistic: bool = False
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], where: str = "the problem") -> Problem:
+        """From {p, r}: p holds P(action 1) per state, or a list of probabilities per state. BadInput names what is wrong."""
+        p, r = _numbers(spec, "p", where), _numbers(spec, "r", where)
+        if r.ndim != 1:
+            raise BadInput(f"{where}: r must be a flat list with one return per leaf")
+        if p.ndim not in (1, 2) or (p.ndim == 2 and p.shape[1] < 2):
+            raise BadInput(f"{where}: p must be a list of P(action 1) per state, or of lists with a probability per action")
+        table = np.stack([1 - p, p], axis=1) if p.ndim == 1 else p
+        width, leaves, states, depth = table.shape[1], 1, 0, 0
+        while leaves < len(r):
+            states, leaves, depth = states + leaves, leaves * width, depth + 1
+        if leaves != len(r) or depth == 0:
+            raise BadInput(f"{where}: r has {len(r)} returns, which is not a power of the {width} actions")
+        if len(table) != states:
+            raise BadInput(f"{where}: p has {len(table)} states; {len(r)} leaves with {width} actions need {states}")
+        if leaves > MAX_LEAVES:
+            raise BadInput(f"{where}: {leaves} leaves are too many for exact moments (at most {MAX_LEAVES})")
+        for number, row in enumerate(table):
+            if (row <= 0).any() or (row >= 1).any() or abs(row.sum() - 1) > 1e-9:
+                raise BadInput(
+                    f"{where}: p[{number}] is {p[number].tolist()!r}; probabilities lie between 0 and 1 and sum to 1"
+                )
+        return cls(table, r, logistic=p.ndim == 1)
+
+    @property
+    def width(self) -> int:
+        """Number A of actions."""
+        return self.probabilities.shape[1]
+
+    @cached_property
+    def depth(self) -> int:
+        """Number T of actions of an episode."""
+        return round(np.log(len(self.returns)) / np.log(self.width))
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """Names of the states, breadth first: the actions that led there ("" is the root)."""
+        digits = [str(action) for action in range(self.width)]
+        return tuple("".join(path) for d in range(self.depth) for path in itertools.product(digits, repeat=d))
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Breadth-first number of every state by name."""
+        return {name: i for i, name in enumerate(self.states)}
+
+    @cached_property
+    def value(self) -> np.ndarray:
+        """float64 [S + leaves], V(s) = E[G | s] under the policy; returns at the leaves."""
+        value = np.concatenate([np.zeros(len(self.states)), self.returns])
+        for state in range(len(self.states) - 1, -1, -1):
+            value[state] = self.probabilities[state] @ value[self.children(state)]
+        return value
+
+    @property
+    def J(self) -> float:
+        """Expected return."""
+        return float(self.value[0])
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """float64 [S + leaves], probability of passing through a state."""
+        reach = np.zeros(len(self.value))
+        reach[0] = 1
+        for state in range(len(self.states)):
+            reach[self.children(state)] = reach[state] * self.probabilities[state]
+        return reach
+
+    @cached_property
+    def entropy(self) -> np.ndarray:
+        """float64 [S], nats."""
+        return -(self.probabilities * np.log(self.probabilities)).sum(axis=1)
+
+    @cached_property
+    def score(self) -> np.ndarray:
+        """float64 [S, A, F], gradient of log pi(a|s) with respect to the F logits of state s."""
+        full = np.eye(self.width)[None] - self.probabilities[:, None, :]
+        return full[:, :, 1:] if self.logistic else full
+
+    @cached_property
+    def gradient(self) -> np.ndarray:
+        """float64 [S, F], grad J = sum_s reach(s) sum_a pi(a|s) Q(s, a) score(s, a), exactly."""
+        q = np.stack([self.value[self.children(state)] for state in range(len(self.states))])
+        return np.einsum("s,sa,sa,saf->sf", self.reach[: len(q)], self.probabilities, q, self.score)
+
+    @cached_property
+    def decisions(self) -> dict[str, list[Decision]]:
+        """The decision of every action in every state, as a tabular policy makes it."""
+        made = {}
+        choices = (tuple(range(self.width)),)
+        for number, state in enumerate(self.states):
+            logs, entropy = np.log(self.probabilities[number]), float(self.entropy[number])
+            made[state] = [Decision(str(a), (a,), (float(logs[a]),), choices, entropy) for a in choices[0]]
+        return made
+
+    def children(self, state: int) -> slice:
+        """Numbers of the children of a state; leaves follow the states."""
+        return slice(self.width * state + 1, self.width * state + 1 + self.width)
+
+    def variance(self, depth: int | None = None) -> float:
+        """Var(V(s_t)) over states of one depth; without a depth, Var(G)."""
+        depth = self.depth if depth is None else depth
+        first = (self.width**depth - 1) // (self.width - 1)
+        here = slice(first, first + self.width**depth)
+        return float(self.reach[here] @ (self.value[here] - self.J) ** 2)
+
+
+def _numbers(spec: Mapping[str, Any], key: str, where: str) -> np.ndarray:
+    if key not in spec:
+        raise BadInput(f"{where}: field {key!r} is missing")
+    value = spec[key]
+    try:
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            raise ValueError
+        numbers = np.array(value, float)
+    except (TypeError, ValueError):
+        raise BadInput(f"{where}: {key} is {str(value)[:60]!r}; it must be a list of numbers") from None
+    if not np.isfinite(numbers).all():
+        raise BadInput(f"{where}: {key} holds a number that is not finite")
+    return numbers

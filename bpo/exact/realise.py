@@ -1,0 +1,245 @@
+"""All rollout trees that a growth can produce on a decision tree, each with its probability, by the growth code of training.
+
+Where forks do not branch again, a tree's shape is decided by its backbone. So `grow` is called once per backbone, and the
+actions of the forks are filled in as arrays: one `Shape` stands for all trees of its backbone. Nested growths and several trees
+per task are enumerated one tree at a time, by running `grow` over every sequence of draws.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bpo.exact.problem import Problem
+from bpo.policy import Decision
+from bpo.rollout import Growth, grow
+from bpo.sandboxes.toy import TASKS, ToyTree
+from bpo.tree import ROOT, Step, Tree
+
+# Realisations per array operation.
+CHUNK = 20_000
+# Cached properties of Tree that parent, child and weight decide.
+STRUCTURE = ("kids", "depth", "mass", "leaves", "branch_points", "backbone")
+
+
+class TapePolicy:
+    """Draws its actions from a tape of (action, number of actions); where the tape ends it appends action 0.
+
+    Contexts are names of states. `probability` is that of the draws since the last `rewind`.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.tape: list[tuple[int, int]] = []
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Read the tape from its start."""
+        self.at, self.probability = 0, 1.0
+
+    def next_tape(self) -> bool:
+        """Advance to the next sequence of draws; False after the last."""
+        while self.tape and self.tape[-1][0] == self.tape[-1][1] - 1:
+            self.tape.pop()
+        if not self.tape:
+            return False
+        self.tape[-1] = (self.tape[-1][0] + 1, self.tape[-1][1])
+        return True
+
+    def begin(self, observation):
+        return observation.text
+
+    def extend(self, context, decision, observation):
+        return observation.text
+
+    def context_size(self, context):
+        return len(context)
+
+    def act(self, contexts, rngs):
+        return [self._draw(context) for context in contexts]
+
+    def _draw(self, state: str) -> Decision:
+        if self.at == len(self.tape):
+            self.tape.append((0, self.problem.width))
+        action = self.tape[self.at][0]
+        self.at += 1
+        self.probability *= self.problem.probabilities[self.problem.number[state], action]
+        return self.problem.decisions[state][action]
+
+
+class BackbonePolicy(TapePolicy):
+    """Plays given actions on the backbone and action 0 on every fork.
+
+    Forks join a step after the backbone has left their branch point, so a state is asked for by the backbone first.
+    """
+
+    def __init__(self, problem: Problem, actions: Sequence[int]):
+        super().__init__(problem)
+        self.ahead = {"".join(map(str, actions[:depth])): action for depth, action in enumerate(actions)}
+
+    def _draw(self, state: str) -> Decision:
+        return self.problem.decisions[state][self.ahead.pop(state, 0)]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """All trees with one backbone.
+
+    template  one of them, with action 0 on every fork
+    nodes     nodes whose edges are drawn freely: all that are not on the backbone, in order of creation
+    chance    probability of the backbone's actions
+    """
+
+    problem: Problem
+    template: Tree
+    nodes: tuple[int, ...]
+    chance: float
+
+    @property
+    def size(self) -> int:
+        """Number of trees."""
+        return self.problem.width ** len(self.nodes)
+
+    def all(self) -> Iterator[np.ndarray]:
+        """int [R, nodes], the free actions of all trees, in chunks."""
+        width, count = self.problem.width, len(self.nodes)
+        powers = width ** np.arange(count - 1, -1, -1)
+        for start in range(0, self.size, CHUNK):
+            numbers = np.arange(start, min(start + CHUNK, self.size))
+            yield numbers[:, None] // powers % width
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """int [count, nodes], free actions drawn from the policy."""
+        actions = np.zeros((count, len(self.nodes)), int)
+        states = self._start(count)
+        limits = self.problem.probabilities.cumsum(axis=1)[:, :-1]
+        for column, node in enumerate(self.nodes):
+            parent = states[:, self.template.parent[node]]
+            actions[:, column] = (rng.random(count)[:, None] > limits[parent]).sum(axis=1)
+            states[:, node] = self.problem.width * parent + 1 + actions[:, column]
+        return actions
+
+    def states(self, actions: np.ndarray) -> np.ndarray:
+        """int [R, n], number of the state of every node; leaves follow the states."""
+        states = self._start(len(actions))
+        for column, node in enumerate(self.nodes):
+            states[:, node] = self.problem.width * states[:, self.template.parent[node]] + 1 + actions[:, column]
+        return states
+
+    def probability(self, states: np.ndarray) -> np.ndarray:
+        """float64 [R], probability of each tree: that of the backbone times that of every free draw."""
+        chance = np.full(len(states), self.chance)
+        for node in self.nodes:
+            chance *= self.problem.probabilities[self.edge(states, node)]
+        return chance
+
+    def edge(self, states: np.ndarray, node: int) -> tuple[np.ndarray, np.ndarray]:
+        """(state [R], action [R]) of the edge into a node."""
+        parent = states[:, self.template.parent[node]]
+        return parent, states[:, node] - self.problem.width * parent - 1
+
+    def returns(self, states: np.ndarray) -> np.ndarray:
+        """float64 [R, leaves], the return of every leaf."""
+        return self.problem.returns[states[:, self.template.leaves] - len(self.problem.states)]
+
+    def tree(self, states: np.ndarray) -> Tree:
+        """The tree with these states [n], complete: what `grow` makes when these actions are drawn."""
+        reward, steps = np.zeros(len(states)), [None]
+        for node in range(1, len(states)):
+            parent = states[self.template.parent[node]]
+            name = self.problem.states[parent]
+            steps.append(Step(name, self.problem.decisions[name][states[node] - self.problem.width * parent - 1]))
+        entropy = np.full(len(states), np.nan)
+        inner = states < len(self.problem.states)
+        entropy[inner] = self.problem.entropy[states[inner]]
+        reward[~inner] = self.problem.returns[states[~inner] - len(self.problem.states)]
+        won = tuple(
+            {"won": bool(r > 0), "truncated": False, "task_type": "toy"} if node else {} for node, r in enumerate(reward)
+        )
+        return self._filled(reward=reward, entropy=entropy, steps=tuple(steps), outcome=won)
+
+    def with_returns(self, returns: np.ndarray) -> Tree:
+        """The template with other returns at its leaves [leaves]: enough for rules that look at returns and shape alone."""
+        reward = np.zeros(len(self.template))
+        reward[self.template.leaves] = returns
+        return self._filled(reward=reward)
+
+    @cached_property
+    def fork_groups(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Per branch point: columns of `returns` [forks] and nodes of the paths [forks, length] of the forks that leave it."""
+        tree, groups = self.template, []
+        column = {int(leaf): i for i, leaf in enumerate(tree.leaves)}
+        for point in tree.branch_points:
+            paths = []
+            for kid in tree.kids[point]:
+                if kid not in tree.backbone:
+                    path = [kid]
+                    while tree.kids[path[-1]]:
+                        path.append(tree.kids[path[-1]][0])
+                    paths.append(path)
+            groups.append((np.array([column[path[-1]] for path in paths]), np.array(paths)))
+        return groups
+
+    @cached_property
+    def _structure(self) -> dict[str, Any]:
+        return {name: getattr(self.template, name) for name in STRUCTURE}
+
+    def _filled(self, **content: Any) -> Tree:
+        # Millions of trees have this shape: what follows from the shape alone is taken over, not computed again.
+        tree = replace(self.template, **content)
+        vars(tree).update(self._structure)
+        return tree
+
+    def _start(self, count: int) -> np.ndarray:
+        states = np.zeros((count, len(self.template)), int)
+        for node in self.template.backbone[1:]:
+            step = self.template.steps[node]
+            states[:, node] = self.problem.width * states[:, self.template.parent[node]] + 1 + int(step.decision.action)
+        return states
+
+
+def shapes(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> list[Shape]:
+    """One Shape per backbone, by calling `grow`. Coins are those of `key`: what follows holds given these coins."""
+    found = []
+    for actions in itertools.product(range(problem.width), repeat=problem.depth):
+        policy = BackbonePolicy(problem, actions)
+        tree = grow(TASKS[:1], [_sandbox(problem)], policy, growth, key)[0][0]
+        chance = 1.0
+        for depth, action in enumerate(actions):
+            chance *= problem.probabilities[problem.number["".join(map(str, actions[:depth]))], action]
+        free = tuple(node for node in range(1, len(tree)) if node not in tree.backbone)
+        found.append(Shape(problem, tree, free, chance))
+    return found
+
+
+def one_by_one(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> Iterator[tuple[float, list[Tree]]]:
+    """(probability, trees of one task) of every realisation, each grown by `grow`; for nested growths and several trees."""
+    policy = TapePolicy(problem)
+    while True:
+        policy.rewind()
+        trees, _ = grow(TASKS[:1], [_sandbox(problem) for _ in range(growth.trees)], policy, growth, key)
+        yield policy.probability, trees
+        if not policy.next_tape():
+            return
+
+
+def by_shape(growth: Growth) -> bool:
+    """Whether the backbone decides the shape, so that `shapes` describes all trees of this growth."""
+    return growth.trees == 1 and not growth.nested
+
+
+def state_numbers(problem: Problem, tree: Tree) -> np.ndarray:
+    """int [n], number of the state of every node of a grown tree."""
+    states = np.zeros(len(tree), int)
+    for node in range(ROOT + 1, len(tree)):
+        states[node] = problem.width * states[tree.parent[node]] + 1 + int(tree.steps[node].decision.action)
+    return states
+
+
+def _sandbox(problem: Problem) -> ToyTree:
+    return ToyTree(problem.returns.tolist(), problem.width)

@@ -1,0 +1,187 @@
+"""The estimators that `bpo exact` reports, by name, and the report itself (theory.md section 8 has the conventions)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bpo import credit, select
+from bpo.credit import Rule
+from bpo.errors import BadInput
+from bpo.exact.moments import LIMIT, SAMPLES, Z99, Moments, coefficients, moments
+from bpo.exact.problem import Problem
+from bpo.exact.realise import shapes
+from bpo.rollout import Growth
+from bpo.select import Boundary
+
+
+class AtDepths(select.CausalSelector):
+    """Branches at given depths of the path."""
+
+    def __init__(self, *depths: int):
+        super().__init__()
+        self.depths = depths
+
+    def wants(self, boundary: Boundary) -> bool:
+        return boundary.depth in self.depths
+
+
+class PostHocAtDepths(select.PostHocSelector):
+    """Branches at given depths of the finished backbone: the same places as AtDepths, the literal way of growing."""
+
+    def __init__(self, *depths: int):
+        super().__init__()
+        self.depths = depths
+
+    def ranking(self, boundaries, candidates, count):
+        return [i for i in candidates if boundaries[i].depth in self.depths]
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """How a tree grows and who gets credit. `deepest`: the deepest branch depth, which the problem must have."""
+
+    growth: Growth
+    rule: Rule
+    deepest: int = 0
+
+
+def estimators(threshold: float, J: float) -> dict[str, Estimator]:
+    """All rows for an entropy threshold in nats and the exact J, which some rows use as the root's baseline."""
+    independent = Growth(select.RootOnly(), points=1, width=4, root=True)
+    rows = {
+        "rloo_n4": Estimator(independent, credit.rloo),
+        "grpo_n4_population_std": Estimator(independent, credit.grpo),
+        "drgrpo_n4": Estimator(independent, credit.drgrpo),
+    }
+    for depths, width in (((0,), 4), ((1,), 4), ((2,), 4), ((0, 1, 2), 2)):
+        growth = Growth(PostHocAtDepths(*depths), points=len(depths), width=width)
+        for suffix in ("zero", "broadcast"):
+            rule = partial(credit.bpo, suffix=suffix, prefix="off")
+            rows[f"literal_B{''.join(map(str, depths))}_k{width}_{suffix}_noprefix"] = Estimator(growth, rule, max(depths))
+    for points, width, suffix in ((1, 4, "zero"), (1, 4, "broadcast"), (2, 3, "broadcast")):
+        growth = Growth(select.TopEntropy(), points=points, width=width)
+        rows[f"literal_top{points}_k{width}_{suffix}_prefix.95"] = Estimator(growth, partial(credit.bpo, suffix=suffix))
+    against_j = partial(credit.bpo_split, running=J, root_baseline="running")
+    plain = partial(credit.bpo_split, root_baseline="zero")
+    for width in (2, 4):
+        fixed = Growth(AtDepths(1), points=1, width=width)
+        causal = Growth(select.Threshold(threshold), points=1, width=width)
+        post_hoc = Growth(select.TopEntropy(), points=1, width=width)
+        rows[f"splitting_B1_k{width}_rootbaselineJ"] = Estimator(fixed, against_j, 1)
+        rows[f"splitting_threshold_M1_k{width}_rootbaselineJ"] = Estimator(causal, against_j)
+        rows[f"splitting_top1_posthoc_k{width}_rootbaselineJ"] = Estimator(post_hoc, against_j)
+    for weights in ("even", "planned"):
+        causal = Growth(select.Threshold(threshold), points=2, width=3, weights=weights)
+        fixed = Growth(AtDepths(0, 2), points=2, width=3, weights=weights)
+        rows[f"splitting_threshold_M2_k3_{weights}"] = Estimator(causal, plain)
+        rows[f"splitting_B02_k3_{weights}"] = Estimator(fixed, plain, 2)
+    return rows
+
+
+def report(
+    spec: Mapping[str, Any],
+    *,
+    where: str = "the spec",
+    limit: int = LIMIT,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Everything about the decision tree {p, r, threshold}: J, gradient, entropies, every estimator's moments, Theorem 2.
+
+    `progress(what, done, total)` is called per row. Gradients are lists per state: of one number where p is P(action 1), of one
+    number per action where p has a list per state.
+    """
+    problem = Problem.from_spec(spec, where)
+    threshold = spec.get("threshold")
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+        raise BadInput(
+            f"{where}: threshold is {threshold!r}; it must be a number, the entropy in nats that a branch point needs"
+        )
+    rows = {name: row for name, row in estimators(float(threshold), problem.J).items() if row.deepest < problem.depth}
+    found = {}
+    for number, (name, row) in enumerate(rows.items()):
+        inner = partial(progress, name) if progress else None
+        result = moments(problem, row.growth, row.rule, limit=limit, samples=samples, seed=seed, progress=inner)
+        found[name] = plain(result, problem)
+        if progress:
+            progress("rows", number + 1, len(rows))
+    return {
+        "p": spec["p"],
+        "r": spec["r"],
+        "threshold": float(threshold),
+        "J": problem.J,
+        "gradient": per_state(problem.gradient, problem),
+        "entropies": dict(zip(problem.states, problem.entropy.tolist(), strict=True)),
+        "estimators": found,
+        "theorem2": {
+            f"t{depth}_k{width}": theorem2(problem, depth, width) for depth in range(problem.depth) for width in (2, 4)
+        },
+    }
+
+
+def plain(result: Moments, problem: Problem) -> dict[str, Any]:
+    """Moments as plain values; 99 % intervals where they were sampled."""
+    row: dict[str, Any] = {
+        "bias": result.bias,
+        "cosine": result.cosine,
+        "trace_cov": result.trace_cov,
+        "env_steps": result.env_steps,
+        "mean": per_state(result.mean, problem),
+        "returns": result.returns,
+        "exact": result.exact,
+        "n": result.realisations,
+    }
+    if not result.exact:
+        half = Z99 * result.error
+        row["interval"] = {
+            "level": 0.99,
+            "mean": [per_state(result.mean - half, problem), per_state(result.mean + half, problem)],
+            "trace_cov": _around(result.trace_cov, result.trace_error),
+            "env_steps": _around(result.env_steps, result.steps_error),
+        }
+    return row
+
+
+def theorem2(problem: Problem, depth: int, width: int) -> dict[str, float]:
+    """Variance of a leave-one-out advantage among `width` returns, at the root and at a branch point at `depth`.
+
+    Theorem 2: the first minus the second is K/(K-1) times the variance of V(s_t), the part of the return that the prefix
+    explains. Both variances are taken over the trees that `grow` makes, with the advantages that the credit code gives.
+    """
+    root = Growth(select.RootOnly(), points=1, width=width, root=True)
+    here = Growth(AtDepths(depth), points=1, width=width)
+    return {
+        "var_root_loo": advantage_variance(problem, root, credit.rloo, 0),
+        "var_sibling": advantage_variance(problem, here, partial(credit.bpo_split, root_baseline="zero"), depth),
+        "prefix_explained": problem.variance(depth),
+        "varG": problem.variance(),
+    }
+
+
+def advantage_variance(problem: Problem, growth: Growth, rule: Rule, depth: int) -> float:
+    """Variance of the advantage of the backbone's edge out of the branch point at `depth`, over all trees."""
+    mean = square = 0.0
+    for shape in shapes(problem, growth):
+        node = shape.template.backbone[depth + 1]
+        for actions in shape.all():
+            states = shape.states(actions)
+            chance = shape.probability(states)
+            advantage = coefficients(shape, states, rule)[:, node] / shape.template.mass[node]
+            mean += float(chance @ advantage)
+            square += float(chance @ advantage**2)
+    return square - mean**2
+
+
+def per_state(values: np.ndarray, problem: Problem) -> list:
+    """[S, F] as a list per state, of numbers where there is one logit per state."""
+    return values[:, 0].tolist() if problem.logistic else values.tolist()
+
+
+def _around(value: float, error: float) -> list[float]:
+    return [value - Z99 * error, value + Z99 * error]

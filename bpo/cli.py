@@ -130,6 +130,55 @@ def check_fork(
     raise typer.Exit(1 if report.mismatches else 0)
 
 
+@app.command(epilog="Example:\n\n  bpo exact SPEC.json --out OUT.json")
+def exact(
+    spec: Annotated[Path, typer.Argument(help="JSON with p (P(action 1) or a list of probabilities per state), r, threshold.")],
+    out: Annotated[Path, typer.Option(help="Where the moments of all estimators are written, as JSON.")],
+    limit: Annotated[
+        int, typer.Option(help="Most realisations of a row that are enumerated; above, it is sampled.")
+    ] = 2_000_000,
+    samples: Annotated[int, typer.Option(help="Realisations of a sampled row.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="Seed of sampled rows.")] = 0,
+) -> None:
+    """Exact mean, bias, covariance and cost of every estimator on a decision tree.
+
+    The smallest SPEC.json: {"p": [0.3], "r": [0, 1], "threshold": 0.6}
+    """
+    import json
+
+    from bpo.exact import report
+    from bpo.files import write_json
+
+    _at_least(1, limit=limit)
+    _at_least(2, samples=samples)
+    _at_least(0, seed=seed)
+    if out.is_dir():
+        raise BadInput(f"--out {str(out)!r} is a folder; it must be the name of a file")
+    try:
+        content = json.loads(spec.read_text())
+    except OSError as error:
+        raise BadInput(f"{spec}: {error.strerror}") from None
+    except ValueError as error:
+        raise BadInput(f"{spec} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise BadInput(f"{spec}: the file must hold an object with p, r and threshold")
+    with _Bars() as bars:
+        # One bar for the rows, one that every row uses in turn.
+        reported = lambda what, done, total: bars(what if what == "rows" else "this row", done, total)  # noqa: E731
+        found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=reported)
+    write_json(out, found)
+    table = Table("estimator", "bias", "cosine", "tr cov", "steps", "trees", box=None)
+    table.columns[0].no_wrap = True
+    for name, row in found["estimators"].items():
+        cosine = "none" if row["cosine"] is None else f"{row['cosine']:.4f}"
+        count = f"{row['n']:,}" + ("" if row["exact"] else "*")
+        table.add_row(name, f"{row['bias']:.4f}", cosine, f"{row['trace_cov']:.4f}", f"{row['env_steps']:.2f}", count)
+    Console().print(table)
+    if not all(row["exact"] for row in found["estimators"].values()):
+        typer.echo(f"* sampled: more than {limit:,} realisations; 99 % intervals are in {out}")
+    typer.echo(f"J = {found['J']:.6g}; all of it: {out}")
+
+
 def _at_least(low: int, **options: int) -> None:
     for name, value in options.items():
         if value < low:

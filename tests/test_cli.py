@@ -155,13 +155,53 @@ def test_version_names_the_code():
     assert code_fingerprint() in bpo("--version").stdout
 
 
-@pytest.mark.parametrize("command", [(), ("train",), ("methods",), ("check-fork",)])
+@pytest.mark.parametrize("command", [(), ("train",), ("methods",), ("check-fork",), ("exact",)])
 def test_help_has_an_example(command):
     done = bpo(*command, "--help")
     assert done.returncode == 0
     assert "bpo" in done.stdout
     if command:
         assert "Example" in done.stdout
+
+
+def test_exact_writes_the_moments_of_every_estimator(tmp_path):
+    """R = a: grad J = p (1 - p) with one logit, and RLOO's mean is that."""
+    (tmp_path / "spec.json").write_text('{"p": [0.3], "r": [0, 1], "threshold": 0.6}')
+    done = bpo("exact", str(tmp_path / "spec.json"), "--out", str(tmp_path / "new" / "out.json"))
+    assert (done.returncode, "rloo_n4" in done.stdout) == (0, True)
+    out = json.loads((tmp_path / "new" / "out.json").read_text())
+    assert out["J"] == pytest.approx(0.3)
+    assert out["gradient"] == pytest.approx([0.21])
+    assert out["estimators"]["rloo_n4"]["mean"] == pytest.approx([0.21])
+    assert set(out["theorem2"]) == {"t0_k2", "t0_k4"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        (None, "No such file"),
+        ("{", "not JSON"),
+        ("[1]", "p, r and threshold"),
+        ('{"r": [0, 1], "threshold": 0.6}', "'p' is missing"),
+        ('{"p": [0.3], "r": [0, 1]}', "threshold is None"),
+        ('{"p": [0.3], "r": [0, 1], "threshold": true}', "threshold is True"),
+        ('{"p": [1.3], "r": [0, 1], "threshold": 0.6}', "p[0] is 1.3"),
+        ('{"p": [[0.3, 0.3]], "r": [0, 1], "threshold": 0.6}', "sum to 1"),
+        ('{"p": [0.3, 0.2], "r": [0, 1], "threshold": 0.6}', "need 1"),
+        ('{"p": [0.3], "r": [0, 1, 2], "threshold": 0.6}', "power of the 2 actions"),
+        ('{"p": "x", "r": [0, 1], "threshold": 0.6}', "p is 'x'"),
+        ('{"p": [0.3], "r": [0, NaN], "threshold": 0.6}', "not finite"),
+    ],
+)
+def test_exact_says_what_is_wrong_with_a_spec(spec, named, tmp_path):
+    if spec is not None:
+        (tmp_path / "spec.json").write_text(spec)
+    done = bpo("exact", str(tmp_path / "spec.json"), "--out", str(tmp_path / "out.json"))
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "spec.json" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out.json").exists()
 
 
 def test_check_fork_ends_with_its_count():

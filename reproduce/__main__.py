@@ -86,6 +86,18 @@ def readme() -> None:
         Console().print(f"README.md shows {name}")
 
 
+@app.command(epilog="Example:\n\n  python -m reproduce claims")
+def claims() -> None:
+    """Check every claim of the paper that is in the ledger, and write docs/claims.json and docs/claims.md."""
+    from reproduce import claims as ledger
+    from reproduce.plan import ROOT
+
+    console = Console()
+    for row in ledger.write(ROOT / "docs"):
+        console.print(f"{row['place']}: {row['verdict']}", markup=False, highlight=False)
+    console.print(f"all of it: {ROOT / 'docs' / 'claims.md'}", soft_wrap=True)
+
+
 def checked(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
     """The plan, once everything that it needs is there."""
     plan = make_plan(preset, sandbox, runs, results)

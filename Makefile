@@ -9,6 +9,10 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
+NBVAL := --nbval-current-env --nbval-cell-timeout 600 -p no:randomly
+# Their numbers are exact, so every output is compared, not only run.
+EXACT_NOTEBOOKS := $(wildcard notebooks/0[123]_*.ipynb)
+
 .PHONY: venv reproduce test test-slow lint bench clean
 
 venv: .venv/installed
@@ -32,7 +36,8 @@ lint: venv
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow"
-	$(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout 600 -p no:randomly notebooks
+	$(BIN)/python -m pytest --nbval-lax $(NBVAL) $(filter-out $(EXACT_NOTEBOOKS),$(wildcard notebooks/*.ipynb))
+	$(BIN)/python -m pytest --nbval $(NBVAL) $(EXACT_NOTEBOOKS)
 
 test-slow: venv
 	$(BIN)/python -m pytest -m slow

@@ -1,7 +1,8 @@
 """Grows rollout trees in batches: many trees at once, every pending decision of all of them in one policy call.
 
 Each tree has one sandbox, which is restored to whichever path moves next. A causal selector's forks join the next batch as
-soon as it fires; a post hoc selector's forks start when its tree's backbone has ended.
+soon as it fires; a post hoc selector's forks start when its tree's backbone has ended. Start reading at `grow`, at the end:
+it makes one `_Growing` per tree, and `advance` decides what one drawn action leads to.
 """
 
 from __future__ import annotations

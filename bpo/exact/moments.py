@@ -19,6 +19,8 @@ from bpo.tree import Tree
 # More realisations than this are sampled, not enumerated (theory.md section 8).
 LIMIT = 2_000_000
 SAMPLES = 100_000
+# Norm below which a vector is rounding.
+ZERO = 1e-14
 # Half-width of a 99 % interval of a normal distribution, in standard errors.
 Z99 = 2.5758293035489004
 
@@ -56,9 +58,9 @@ class Moments:
 
     @property
     def cosine(self) -> float | None:
-        """Cosine between mean and gradient; None where one of them is zero."""
-        norms = float(np.linalg.norm(self.mean) * np.linalg.norm(self.gradient))
-        return float((self.mean * self.gradient).sum()) / norms if norms > 0 else None
+        """Cosine between mean and gradient; None where one of them is zero but for rounding."""
+        norms = [float(np.linalg.norm(vector)) for vector in (self.mean, self.gradient)]
+        return float((self.mean * self.gradient).sum()) / math.prod(norms) if min(norms) > ZERO else None
 
 
 def moments(

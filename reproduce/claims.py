@@ -264,7 +264,8 @@ CLAIMS = (
         "Sibling baselines take K/(K-1) Var(V(s_t)) off the variance of the advantage.",
         "Theorem 2",
         theorem_2,
-        "Shown for fixed depths. It is a statement about advantages, not about gradients.",
+        "For a branch point that is fixed or chosen causally, as in Theorem 1. It is a statement about advantages, not about "
+        "gradients.",
         ("notebooks/03_variance.ipynb", "tests/test_estimators_exact.py"),
     ),
     Claim(
@@ -278,8 +279,8 @@ CLAIMS = (
         "At a budget of N = 1 + M(K-1) returns the aggregate variance is proportional to K/((K-1)M), so K = 2 is best.",
         "Proposition 1",
         proposition_1,
-        "All groups contain the backbone's return, so they are not independent: averaging over M groups does not divide by M. "
-        "The loss sums over groups, it does not average.",
+        "As algebra about an average of M independent groups with equal variance it holds. But all groups of a tree contain the "
+        "backbone's return, so averaging over M groups does not divide by M; and the loss sums over groups, it does not average.",
         ("notebooks/03_variance.ipynb",),
     ),
     Claim(

@@ -279,8 +279,8 @@ CLAIMS = (
         "At a budget of N = 1 + M(K-1) returns the aggregate variance is proportional to K/((K-1)M), so K = 2 is best.",
         "Proposition 1",
         proposition_1,
-        "As algebra about an average of M independent groups with equal variance it holds. But all groups of a tree contain the "
-        "backbone's return, so averaging over M groups does not divide by M; and the loss sums over groups, it does not average.",
+        "As algebra about an average of M independent groups with equal variance it holds. But all groups of a tree contain "
+        "the backbone's return, so averaging over M groups does not divide by M; and the loss sums over groups.",
         ("notebooks/03_variance.ipynb",),
     ),
     Claim(

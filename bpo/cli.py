@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,6 +60,7 @@ def train(
     _at_least(0, seed=seed)
     config = load_preset(preset).run(method, sandbox, seed, _parameters(set_ or []))
     choose("checkpoint", checkpoint, ("latest", "previous"))
+    _writable("--out", out)
     folder = out / config.name
     if dry_run:
         _dry_run(config, folder)
@@ -142,7 +144,12 @@ def exact(
 ) -> None:
     """Exact mean, bias, covariance and cost of every estimator on a decision tree.
 
-    The smallest SPEC.json: {"p": [0.3], "r": [0, 1], "threshold": 0.6}
+    SPEC.json for three states and four leaves: {"p": [0.3, 0.8, 0.45], "r": [0, 1, 0, 0.5], "threshold": 0.6}. p has one entry
+    per state, breadth first (root, after action 0, after action 1, ...): P(action 1), or a list with a probability per action.
+    r has the return of every leaf, from actions 00..0 to 11..1. threshold: the entropy, in nats, from which causal rows branch.
+
+    Rows: literal_* is the paper's estimator (B: branch depths, top: most uncertain, k: children, zero or broadcast: what later
+    steps get), splitting_* is bpo_split (M: branch points at most).
     """
     import json
 
@@ -152,8 +159,11 @@ def exact(
     _at_least(1, limit=limit)
     _at_least(2, samples=samples)
     _at_least(0, seed=seed)
-    if out.is_dir():
-        raise BadInput(f"--out {str(out)!r} is a folder; it must be the name of a file")
+    if out.exists() and not out.is_file():
+        raise BadInput(f"--out {str(out)!r} is a folder or a device; it must be the name of a file")
+    if out.absolute() == spec.absolute():
+        raise BadInput(f"--out {str(out)!r} is the spec itself; name another file")
+    _writable("--out", out.absolute().parent)
     try:
         content = json.loads(spec.read_text())
     except OSError as error:
@@ -197,20 +207,32 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def _dry_run(config, folder: Path) -> None:
-    import yaml
-
+def task_counts(config) -> dict[str, int]:
+    """Number of tasks per split of a run; BadInput where its policy or its sandbox cannot be made."""
     from bpo.policies import check_policy
     from bpo.sandboxes import factory
 
     check_policy(config)
     sandbox = factory(config.sandbox, config.sandbox_options)()
     try:
-        counts = {
+        return {
             split: len(sandbox.tasks(split)) for split in ("train", config.settings.curve_split, *config.settings.eval_splits)
         }
     finally:
         sandbox.close()
+
+
+def _writable(option: str, path: Path) -> None:
+    """Refuse a path below which nothing can be written, before any work is done for it."""
+    there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise BadInput(f"{option} {str(path)!r}: {there} is no folder that can be written to")
+
+
+def _dry_run(config, folder: Path) -> None:
+    import yaml
+
+    counts = task_counts(config)
     typer.echo(yaml.safe_dump(config.plain(), sort_keys=False).rstrip())
     typer.echo(f"# planned returns per tree: {config.recipe().growth.planned_returns}; tasks: {counts}")
     typer.echo(f"# valid; would write to {folder}")
@@ -250,6 +272,11 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         code = command.main(prog_name=name, standalone_mode=False)
     except BadInput as error:
         _refuse(name, str(error))
+    except OSError as error:
+        # A file or folder of the user's that cannot be read or written; anything without a name is ours.
+        if error.filename is None:
+            raise
+        _refuse(name, f"{error.filename}: {error.strerror}")
     except typer.Abort:
         sys.exit(130)
     except Exception as error:
@@ -257,8 +284,11 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         if getattr(error, "exit_code", None) != 2 or not hasattr(error, "format_message"):
             raise
         message = error.format_message()
+        context = getattr(error, "ctx", None)
         # Without any arguments the help has been printed already, and the message is empty.
-        _refuse(name, f"{message} ({name} --help shows what is possible)" if message else "")
+        _refuse(
+            name, f"{message} ({context.command_path if context else name} --help shows what is possible)" if message else ""
+        )
     else:
         sys.exit(code or 0)
 

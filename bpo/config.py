@@ -215,7 +215,7 @@ def _scalar(kind: type, raw: Any, where: str) -> Any:
 
 def _check(preset: Preset, where: str) -> None:
     s = preset.settings
-    choose(f"{where}: settings: schedule", s.schedule, ("constant", "cosine"))
+    choose(f"schedule in {where}: settings:", s.schedule, ("constant", "cosine"))
     at_least = {"updates": 0, "tasks_per_update": 1, "epochs": 1, "lr": 0.0, "beta": 0.0, "clip": 0.0, "max_grad_norm": 0.0}
     at_least |= {
         "curve_every": 0,
@@ -231,9 +231,9 @@ def _check(preset: Preset, where: str) -> None:
     for name, section in preset.sandboxes.items():
         choose(f"sandbox in {where}", name, SANDBOXES)
         policy = section.policy
-        choose(f"{where}: {name}: policy: kind", policy.kind, ("tiny", "hf", "tabular"))
-        choose(f"{where}: {name}: policy: prompt", policy.prompt, ("transcript", "windowed"))
-        choose(f"{where}: {name}: policy: writing", policy.writing, ("constrained", "free"))
+        choose(f"policy kind of {name} in {where}:", policy.kind, ("tiny", "hf", "tabular"))
+        choose(f"prompt of {name} in {where}:", policy.prompt, ("transcript", "windowed"))
+        choose(f"writing of {name} in {where}:", policy.writing, ("constrained", "free"))
         if policy.kind == "hf" and not policy.model:
             raise BadInput(f"{where}: {name}: policy: model is empty; it must be a folder or a hub name where kind is 'hf'")
         if policy.kind == "tiny" and section.warm_start is None:

@@ -66,6 +66,14 @@ POST_HOC = {
     "random": select.RandomChoice,
     "equally_spaced": select.EquallySpaced,
 }
+# What `selector_value` may be, by selector: in words, and as a test.
+VALUES = {
+    "threshold": ("an entropy in nats, 0 or more", lambda value: value >= 0),
+    "quantile": ("a quantile between 0 and 1", lambda value: 0 <= value <= 1),
+    "coin": ("a probability between 0 and 1", lambda value: 0 <= value <= 1),
+    "every": ("a whole number of steps, 1 or more", lambda value: value >= 1 and value == int(value)),
+    "root_only": ("any number, since it is not used", lambda value: True),
+}
 # Parameters that take one of a few words.
 WORDS = {
     "unit": ("steps", "tokens"),
@@ -220,6 +228,11 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
     for key, value in (overrides or {}).items():
         choose(f"parameter of {where}{name}:", key, parameters)
         parameters[key] = _checked(f"{where}{name}.{key}", key, value, method.defaults[key])
+    if parameters.get("selector") in VALUES:
+        words, fits = VALUES[parameters["selector"]]
+        if not fits(parameters["selector_value"]):
+            selector, value = parameters["selector"], parameters["selector_value"]
+            raise BadInput(f"{where}{name}.selector_value is {value!r}; for selector = {selector} it must be {words}")
     growth = method.growth(parameters)
     if name == "bpo_split" and not parameters["root"] and parameters["root_baseline"] == "trees" and growth.trees < 2:
         raise BadInput(f"{where}{name}.root_baseline: 'trees' needs trees >= 2 or root = true (trees is {growth.trees})")

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bpo.cli import run_app
+from bpo.cli import run_app, task_counts
 from bpo.errors import require
 from reproduce.plan import Plan, make_plan
 
@@ -51,6 +51,7 @@ def run(
 
     plan = checked(preset, sandbox, runs, results)
     if dry_run:
+        task_counts(plan.config(plan.rows[0], plan.preset.sweep.seeds[0]))
         show_plan(plan, only or [])
         return
     start, console = time.monotonic(), Console()

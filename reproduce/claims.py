@@ -20,7 +20,7 @@ from bpo.credit import Rule
 from bpo.exact import AtDepths, PostHocAtDepths, Problem, advantage_variance, check_unbiased, moments, theorem2
 from bpo.exact.moments import coefficients
 from bpo.exact.realise import Shape, shapes
-from bpo.files import write_atomically, write_json
+from bpo.files import write_atomically
 from bpo.rollout import TRAJECTORY, Growth
 
 HOLDS, CONDITIONS, FAILS = "holds exactly", "holds with conditions", "fails"
@@ -40,6 +40,14 @@ SELECTED = Problem.from_spec({"p": [0.1, 0.3, 0.3, 0.5, 0.1, 0.1, 0.1], "r": [1,
 # The paper's estimator at the branch points alone, and ours.
 LITERAL = partial(credit.bpo, suffix="zero", prefix="off")
 SPLIT = partial(credit.bpo_split, root_baseline="zero")
+
+WORDS = """\
+Words: the *backbone* is the first rollout of a tree, forks leave it at *branch points*. *Prefix credit* is what steps before
+a branch point get (Eq. 4). Steps after it get nothing (*zero*) or its advantage (*broadcast*); the paper leaves that open. A
+branch point is *causal* if it was chosen before the action there was drawn; *top-1 entropy* chooses on the finished backbone.
+J is the expected return, V and Q the values, M the number of branch points, K the children of each, N the returns. The
+*reference tree* has three binary decisions and J = 0.252; Proposition 1 is checked on a tree whose last action alone decides,
+as a fair coin."""
 
 Numbers = dict[str, float]
 
@@ -195,7 +203,7 @@ def remark_1() -> tuple[str, Numbers]:
 
 
 def less_advantage_variance_is_less_gradient_variance() -> tuple[str, Numbers]:
-    """Five returns: a root pair that forks once into four, against five rollouts from the root."""
+    """Five returns: three from the root, one of which forks into three at its last step, against five from the root."""
     tree = Growth(AtDepths(0, 2), points=2, width=3)
     root = Growth(select.RootOnly(), points=1, width=5, root=True)
     pair = [advantage_variance(TREE, growth, rule, depth) for growth, rule, depth in ((root, credit.rloo, 0), (tree, SPLIT, 2))]
@@ -295,7 +303,7 @@ CLAIMS = (
         "Smaller advantage variance means smaller gradient variance at the same number of returns.",
         "implied by the use of Theorem 2",
         less_advantage_variance_is_less_gradient_variance,
-        "Leaves of a tree share their early actions. Forks can still win per environment step.",
+        "Leaves of a tree share their early actions. The notebook maps where forks win, per return and per environment step.",
         ("notebooks/03_variance.ipynb",),
     ),
     Claim(
@@ -335,6 +343,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         "What the paper (arXiv 2607.14171) claims, what we add (OURS), and what is true of it. Made by",
         "`python -m reproduce claims` from exact moments on small decision trees; `claims.json` has the digits.",
         "",
+        WORDS,
+        "",
         "| claim | place | verdict | where to see it |",
         "| --- | --- | --- | --- |",
     ]
@@ -350,7 +360,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 def write(folder: Path) -> list[dict[str, Any]]:
     """Make `claims.json` and `claims.md` in the folder."""
     rows = ledger()
-    write_json(folder / "claims.json", rows)
+    # Not sorted: the order of the numbers is part of the explanation.
+    write_atomically(folder / "claims.json", json.dumps(rows, indent=1) + "\n")
     write_atomically(folder / "claims.md", markdown(rows))
     return rows
 

@@ -194,7 +194,8 @@ def findings(table: Mapping[str, Any]) -> list[str]:
         said.append("No row is above the warm start: at this scale the comparison of methods says nothing about learning.")
     elif len(methods) < 2:
         said.append(
-            f"Only one method is above the warm start ({methods[0]}); the protocol asks for two before it compares methods."
+            f"Only one method is above the warm start on the {short(split)} split ({methods[0]}). The protocol asks for two "
+            "before differences between methods mean much; those below are printed all the same."
         )
     else:
         said.append(f"At least two methods are above the warm start: {', '.join(methods)}.")

@@ -312,7 +312,7 @@ def test_table_says_what_the_numbers_say():
     assert [pair["sign"] for pair in table["pairs"]] == [1, 1, 0]
     text = " ".join(markdown.findings(table))
     assert "above: bpo" in text
-    assert "Only one method is above the warm start (bpo)" in text
+    assert "Only one method is above the warm start on the seen split (bpo)" in text
     assert "Inside the noise: rloo N13 and grpo N13" in text
     page = markdown.markdown(table)
     assert "not reached" in page

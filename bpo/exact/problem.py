@@ -51,7 +51,7 @@ class Problem:
         for number, row in enumerate(table):
             if (row <= 0).any() or (row >= 1).any() or abs(row.sum() - 1) > 1e-9:
                 raise BadInput(
-                    f"{where}: p[{number}] is {p[number].tolist()!r}; probabilities lie between 0 and 1 and sum to 1"
+                    f"{where}: p[{number}] is {p[number].tolist()!r}; probabilities lie strictly between 0 and 1 and sum to 1"
                 )
         return cls(table, r, logistic=p.ndim == 1)
 
@@ -144,9 +144,13 @@ def _numbers(spec: Mapping[str, Any], key: str, where: str) -> np.ndarray:
     try:
         if not isinstance(value, Sequence) or isinstance(value, str) or not value:
             raise ValueError
-        numbers = np.array(value, float)
-    except (TypeError, ValueError):
-        raise BadInput(f"{where}: {key} is {str(value)[:60]!r}; it must be a list of numbers") from None
+        numbers = np.array(value)
+        if numbers.dtype.kind not in "iuf":
+            raise ValueError
+    except ValueError:
+        right = "a list of numbers" + (", or of lists with one number per action" if key == "p" else "")
+        raise BadInput(f"{where}: {key} is {str(value)[:60]!r}; it must be {right}") from None
+    numbers = numbers.astype(float)
     if not np.isfinite(numbers).all():
         raise BadInput(f"{where}: {key} holds a number that is not finite")
     return numbers

@@ -98,10 +98,12 @@ def report(
     number per action where p has a list per state.
     """
     problem = Problem.from_spec(spec, where)
-    threshold = spec.get("threshold")
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+    if "threshold" not in spec:
+        raise BadInput(f"{where}: field 'threshold' is missing")
+    threshold = spec["threshold"]
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold < float("inf"):
         raise BadInput(
-            f"{where}: threshold is {threshold!r}; it must be a number, the entropy in nats that a branch point needs"
+            f"{where}: threshold is {threshold!r}; it must be an entropy in nats, 0 or more, that a branch point needs"
         )
     rows = {name: row for name, row in estimators(float(threshold), problem.J).items() if row.deepest < problem.depth}
     found = {}

@@ -85,7 +85,7 @@ class GameFolder:
         """Ids of a split's games in sorted order."""
         if split == "panel" and "valid_train" in self.splits:
             split = "valid_train"
-        return _list_games(self.root, choose("split", split, self.splits))
+        return _list_games(self.root, choose(f"split of the games in {self.root}:", split, self.splits))
 
     def game(self, task: str) -> Game:
         """Read a game; BadInput where the file is missing, is not JSON or lacks a key."""

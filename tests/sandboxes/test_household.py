@@ -270,7 +270,7 @@ def test_missing_unreadable_and_foreign_games(tmp_path):
     path = write_game(tmp_path)
     with Household(data=tmp_path) as sandbox:
         task = sandbox.tasks("valid_seen")[0]
-        with pytest.raises(BadInput, match="unknown split 'train'"):
+        with pytest.raises(BadInput, match="unknown split of the games in"):
             sandbox.tasks("train")
         with pytest.raises(BadInput, match="there is no game file"):
             sandbox.reset("valid_seen/pick_and_place_simple-Mug-None-Desk-1/trial_2")

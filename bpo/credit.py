@@ -173,9 +173,14 @@ def _split(tree: Tree, base: float, shrink: float) -> Credit:
         kids = list(tree.kids[node])
         if not kids:
             continue
+        if len(kids) == 1:  # no group: the baseline is the one of the level above
+            (kid,) = kids
+            baseline[kid], live[kid] = baseline[node], live[node]
+            advantage[kid] = tree.value[kid] - baseline[node] if live[node] else 0.0
+            continue
         values, weights = tree.value[kids], tree.weight[kids]
-        # One child is no group: its baseline is the one of the level above. So is that of a child with all the weight.
-        gain = leave_one_out(values, weights) if len(kids) > 1 else np.array([np.nan])
+        # A child with all the weight has no others: nan, and the baseline is again the one of the level above.
+        gain = leave_one_out(values, weights)
         if shrink and node != ROOT:
             gain = gain + shrink * (values - gain - baseline[node])
         grouped = ~np.isnan(gain)

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from bpo.errors import BadInput, choose
+from bpo.errors import BadInput, choose, scalar
 from bpo.methods import METHODS, Recipe, build
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.sandboxes import SANDBOXES, factory
@@ -195,22 +195,13 @@ def read(kind: Any, raw: Any, where: str) -> Any:
         return None if raw is None else read(typing.get_args(kind)[0], raw, where)
     if kind is Any:
         return raw
-    return _scalar(kind, raw, where)
+    return scalar(kind, raw, where)
 
 
 def _required(f: Any) -> bool:
     from dataclasses import MISSING
 
     return f.default is MISSING and f.default_factory is MISSING
-
-
-def _scalar(kind: type, raw: Any, where: str) -> Any:
-    if kind is float and isinstance(raw, int) and not isinstance(raw, bool):
-        return float(raw)
-    if not isinstance(raw, kind) or (kind is int and isinstance(raw, bool)):
-        hint = " (YAML reads 1e-4 as text: write 1.0e-4)" if kind is float else ""
-        raise BadInput(f"{where} is {raw!r}; it must be of type {kind.__name__}{hint}")
-    return raw
 
 
 def _check(preset: Preset, where: str) -> None:

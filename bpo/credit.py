@@ -130,7 +130,7 @@ def _rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Cre
     values = advantages(returns) if spread else np.zeros(len(kids))
     advantage, live = np.zeros(len(tree)), np.zeros(len(tree), bool)
     for kid, value in zip(kids, values, strict=True):
-        for node in _path(tree, kid):
+        for node in tree.own_path(kid):
             advantage[node], live[node] = value, spread
     return Credit(advantage, _edges_only(tree.mass), live)
 
@@ -153,7 +153,7 @@ def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:
             credit(kid, value, has_spread)
             if suffix == "zero":
                 continue
-            for node in _path(tree, kid)[1:]:
+            for node in tree.own_path(kid)[1:]:
                 if suffix == "nearest" and len(tree.kids[tree.parent[node]]) > 1:
                     break
                 credit(node, value, has_spread)
@@ -190,14 +190,6 @@ def _split(tree: Tree, base: float, shrink: float) -> Credit:
         live[kids] = np.where(grouped, contrast, live[node])
         advantage[kids] = np.where(live[kids], np.where(grouped, gain, values - baseline[node]), 0.0)
     return Credit(advantage, _edges_only(tree.mass), _edges_only(live))
-
-
-def _path(tree: Tree, node: int) -> list[int]:
-    """`node` and what follows it along first children, to the leaf."""
-    path = [node]
-    while tree.kids[path[-1]]:
-        path.append(tree.kids[path[-1]][0])
-    return path
 
 
 def _edges_only(values: np.ndarray) -> np.ndarray:

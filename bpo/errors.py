@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+from typing import Any
+
+# The kinds of plain values, in words.
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 
 
 class BadInput(ValueError):
@@ -19,6 +24,20 @@ def choose(kind: str, value: str, allowed) -> str:
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise BadInput(f"unknown {kind} {value!r}{hint} (known: {', '.join(sorted(names))})")
+
+
+def scalar(kind: type, value: Any, where: str, like: str = "") -> Any:
+    """Return `value` as a bool, int, float or str; a whole number passes as a float.
+
+    BadInput names `where`, the value and what would be right.
+    """
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        number = kind is float and isinstance(value, str) and re.fullmatch(r"[-+]?\d+e[-+]?\d+", value)
+        hint = f" (YAML reads {value} as text: write {value.replace('e', '.0e')})" if number else ""
+        raise BadInput(f"{where} is {value!r}; it must be {KINDS[kind]}{like}{hint}")
+    return value
 
 
 def require(module: str, extra: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from bpo import credit, select
 from bpo.credit import Rule
-from bpo.errors import BadInput, choose
+from bpo.errors import KINDS, BadInput, choose, scalar
 from bpo.rollout import Growth
 from bpo.select import Spacing
 
@@ -66,13 +66,11 @@ POST_HOC = {
     "random": select.RandomChoice,
     "equally_spaced": select.EquallySpaced,
 }
-# What `selector_value` may be, by selector: in words, and as a test.
+# What `selector_value` may be beyond LOWEST, by selector: in words, and as a test.
 VALUES = {
-    "threshold": ("an entropy in nats, 0 or more", lambda value: value >= 0),
     "quantile": ("a quantile between 0 and 1", lambda value: 0 <= value <= 1),
     "coin": ("a probability between 0 and 1", lambda value: 0 <= value <= 1),
     "every": ("a whole number of steps, 1 or more", lambda value: value >= 1 and value == int(value)),
-    "root_only": ("any number, since it is not used", lambda value: True),
 }
 # Parameters that take one of a few words.
 WORDS = {
@@ -104,8 +102,6 @@ MEANING = {
     "root_baseline": "baseline of steps above the first branch point: the task's other trees, mean of earlier trees, none",
     "shrink": "part of the level above in the sibling baseline; saves variance where `width` is small",
 }
-# The kinds of values, in words; bool comes first because it is an int in Python.
-KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 # Smallest and largest value that make sense.
 LOWEST = {
     "returns": 2,
@@ -229,9 +225,9 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
         choose(f"parameter of {where}{name}:", key, parameters)
         parameters[key] = _checked(f"{where}{name}.{key}", key, value, method.defaults[key])
     if parameters.get("selector") in VALUES:
-        words, fits = VALUES[parameters["selector"]]
-        if not fits(parameters["selector_value"]):
-            selector, value = parameters["selector"], parameters["selector_value"]
+        selector, value = parameters["selector"], parameters["selector_value"]
+        words, fits = VALUES[selector]
+        if not fits(value):
             raise BadInput(f"{where}{name}.selector_value is {value!r}; for selector = {selector} it must be {words}")
     growth = method.growth(parameters)
     if name == "bpo_split" and not parameters["root"] and parameters["root_baseline"] == "trees" and growth.trees < 2:
@@ -246,24 +242,14 @@ def allowed(name: str, key: str) -> str:
         return ", ".join(POST_HOC if default in POST_HOC else CAUSAL)
     if key in WORDS:
         return ", ".join(WORDS[key])
-    words = next(words for kind, words in KINDS.items() if isinstance(default, kind))
     bounds = [f"{word} {table[key]:g}" for word, table in (("at least", LOWEST), ("at most", HIGHEST)) if key in table]
-    return ", ".join([words, *bounds])
+    return ", ".join([KINDS[type(default)], *bounds])
 
 
 def _checked(where: str, key: str, value: Any, default: Any) -> Any:
     if key in WORDS and value not in WORDS[key]:
         raise BadInput(f"{where} is {value!r}; it must be one of {', '.join(WORDS[key])}")
-    wanted = next(words for kind, words in KINDS.items() if isinstance(default, kind))
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not type(default):
-        hint = (
-            " (YAML reads numbers like 1e-1 as text: write 1.0e-1)"
-            if isinstance(value, str) and isinstance(default, float)
-            else ""
-        )
-        raise BadInput(f"{where} is {value!r}; it must be {wanted}, like {default!r}{hint}")
+    value = scalar(type(default), value, where, f", like {default!r}")
     if key in LOWEST and value < LOWEST[key]:
         raise BadInput(f"{where} is {value!r}; it must be at least {LOWEST[key]!r}")
     if key in HIGHEST and value > HIGHEST[key]:

@@ -110,19 +110,21 @@ class Tree:
                 value[node] = sum(self.weight[kid] * value[kid] for kid in self.kids[node])
         return value
 
+    def own_path(self, node: int) -> list[int]:
+        """`node` and what follows it along first children, to the leaf."""
+        path = [node]
+        while self.kids[path[-1]]:
+            path.append(self.kids[path[-1]][0])
+        return path
+
     def own_leaf(self, node: int) -> int:
         """The leaf that the path through `node` reaches when it always continues with the first child."""
-        while self.kids[node]:
-            node = self.kids[node][0]
-        return node
+        return self.own_path(node)[-1]
 
     @cached_property
     def backbone(self) -> tuple[int, ...]:
         """Nodes from the root along first children to a leaf."""
-        path = [ROOT]
-        while self.kids[path[-1]]:
-            path.append(self.kids[path[-1]][0])
-        return tuple(path)
+        return tuple(self.own_path(ROOT))
 
     def validate(self) -> None:
         """Raise ValueError naming the first broken rule of the class docstring."""

@@ -166,16 +166,12 @@ def exact(
     _writable("--out", out.absolute().parent)
     try:
         content = json.loads(spec.read_text())
-    except OSError as error:
-        raise BadInput(f"{spec}: {error.strerror}") from None
     except ValueError as error:
         raise BadInput(f"{spec} is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise BadInput(f"{spec}: the file must hold an object with p, r and threshold")
     with _Bars() as bars:
-        # One bar for the rows, one that every row uses in turn.
-        reported = lambda what, done, total: bars(what if what == "rows" else "this row", done, total)  # noqa: E731
-        found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=reported)
+        found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=bars)
     write_json(out, found)
     table = Table("estimator", "bias", "cosine", "tr cov", "steps", "trees", box=None)
     table.columns[0].no_wrap = True

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from bpo import credit, select
-from bpo.credit import Rule
 from bpo.exact import AtDepths, PostHocAtDepths, Problem, advantage_variance, check_unbiased, moments, theorem2
 from bpo.exact.moments import coefficients
-from bpo.exact.realise import Shape, shapes
+from bpo.exact.realise import blocks
 from bpo.files import write_atomically
 from bpo.rollout import TRAJECTORY, Growth
+from bpo.tree import Tree
 
 HOLDS, CONDITIONS, FAILS = "holds exactly", "holds with conditions", "fails"
 ROUNDING = 1e-10
@@ -66,20 +66,22 @@ class Claim:
     shown: tuple[str, ...]
 
 
+def of_rank(rank: int) -> Callable[[Tree], list[int]]:
+    """From a tree to its children of this rank (0: the backbone's, 1: the first fork) at every branch point."""
+    return lambda tree: [tree.kids[point][rank] for point in tree.branch_points]
+
+
 def conditional_bias(problem: Problem, growth: Growth, rank: int) -> float:
     """Largest |E[A(s_t, a^k) | s_t, a^k] - (Q - V)|, up to a constant per state, for the child of this rank.
 
     A constant per state cannot change the expected gradient, since the score has mean zero; what is measured is the rest.
     """
     total: dict[tuple[int, int], np.ndarray] = {}
-    for shape in shapes(problem, growth):
-        for actions in shape.all():
-            states = shape.states(actions)
-            chance, factor = shape.probability(states), coefficients(shape, states, LITERAL)
-            for point in shape.template.branch_points:
-                node = shape.template.kids[point][rank]
-                for s, a, weight, value in zip(*shape.edge(states, node), chance, factor[:, node], strict=True):
-                    total[int(s), int(a)] = total.get((int(s), int(a)), np.zeros(2)) + weight * np.array([1, value])
+    for block in blocks(problem, growth)[1]:
+        factor = coefficients(block.shape, block.states, LITERAL)
+        for node in of_rank(rank)(block.shape.template):
+            for s, a, weight, value in zip(*block.shape.edge(block.states, node), block.chance, factor[:, node], strict=True):
+                total[int(s), int(a)] = total.get((int(s), int(a)), np.zeros(2)) + weight * np.array([1, value])
     worst = 0.0
     for state in {s for s, _ in total}:
         taken = [a for a in range(problem.width) if (state, a) in total]
@@ -176,7 +178,7 @@ def proposition_1() -> tuple[str, Numbers]:
     sigma = LAST_ACTION.variance()
     for points, width in ((3, 2), (1, 4)):
         growth = Growth(PostHocAtDepths(*range(points)), points=points, width=width)
-        backbone, fresh = (_variance_of_average(LAST_ACTION, growth, rank) / sigma for rank in (0, 1))
+        backbone, fresh = (advantage_variance(LAST_ACTION, growth, LITERAL, of_rank(rank)).value / sigma for rank in (0, 1))
         summed = moments(LAST_ACTION, growth, LITERAL).trace_cov
         numbers[f"M = {points}, K = {width}: claimed variance K/((K-1)M), in units of Var(G)"] = width / ((width - 1) * points)
         numbers[f"M = {points}, K = {width}: average over groups of the backbone's advantages"] = backbone
@@ -206,7 +208,10 @@ def less_advantage_variance_is_less_gradient_variance() -> tuple[str, Numbers]:
     """Five returns: three from the root, one of which forks into three at its last step, against five from the root."""
     tree = Growth(AtDepths(0, 2), points=2, width=3)
     root = Growth(select.RootOnly(), points=1, width=5, root=True)
-    pair = [advantage_variance(TREE, growth, rule, depth) for growth, rule, depth in ((root, credit.rloo, 0), (tree, SPLIT, 2))]
+    pair = [
+        advantage_variance(TREE, growth, rule, lambda tree, depth=depth: [tree.backbone[depth + 1]]).value
+        for growth, rule, depth in ((root, credit.rloo, 0), (tree, SPLIT, 2))
+    ]
     forked, flat = moments(TREE, tree, SPLIT), moments(TREE, root, credit.rloo)
     smaller = pair[1] < pair[0]
     return FAILS if smaller and forked.trace_cov > flat.trace_cov else HOLDS, {
@@ -373,25 +378,3 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def _ratio(found) -> float:
     return float(np.linalg.norm(found.mean) / np.linalg.norm(found.gradient))
-
-
-def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    where = np.abs(a) > ROUNDING
-    norms = np.linalg.norm(a[where]) * np.linalg.norm(b[where])
-    return float((a[where] * b[where]).sum() / norms) if norms else 0.0
-
-
-def _variance_of_average(problem: Problem, growth: Growth, rank: int, rule: Rule = LITERAL) -> float:
-    mean = square = 0.0
-    for shape in shapes(problem, growth):
-        nodes = [shape.template.kids[point][rank] for point in shape.template.branch_points]
-        for average, chance in _averages(shape, nodes, rule):
-            mean += float(chance @ average)
-            square += float(chance @ average**2)
-    return square - mean**2
-
-
-def _averages(shape: Shape, nodes: list[int], rule: Rule):
-    for actions in shape.all():
-        states = shape.states(actions)
-        yield coefficients(shape, states, rule)[:, nodes].mean(axis=1), shape.probability(states)

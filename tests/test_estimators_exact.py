@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from bpo import credit, select
-from bpo.exact import AtDepths, PostHocAtDepths, Problem, check_unbiased, moments, report
+from bpo.exact import AtDepths, PostHocAtDepths, Problem, check_unbiased, moments, report, theorem2
 from bpo.exact.check import PROBLEMS
 from bpo.exact.controls import CONTROLS
 from bpo.exact.moments import LIMIT, factors
-from bpo.exact.realise import by_shape, one_by_one, shapes, state_numbers
+from bpo.exact.realise import Budget, by_shape, one_by_one, shapes, state_numbers
 from bpo.exact.rows import estimators
 from bpo.rollout import Growth
 
@@ -53,6 +53,16 @@ def test_theorem_2_holds_for_every_depth_and_width(reported):
         explained = width / (width - 1) * row["prefix_explained"]
         assert row["var_root_loo"] - row["var_sibling"] == pytest.approx(explained, abs=1e-12)
     assert reported["theorem2"]["t1_k2"]["prefix_explained"] <= reported["theorem2"]["t2_k2"]["prefix_explained"]
+
+
+def test_theorem_2_is_sampled_above_the_limit_and_has_intervals(exact_moments, reported):
+    problem = Problem.from_spec(exact_moments)
+    exact = reported["theorem2"]["t1_k4"]
+    row = theorem2(problem, 1, 4, Budget(limit=600, samples=20_000, seed=3))
+    assert (row["exact"], row["n"], set(row["interval"])) == (False, 20_000, {"level", "var_root_loo"})
+    low, high = row["interval"]["var_root_loo"]
+    assert low < exact["var_root_loo"] < high < 1.1 * low
+    assert row["var_sibling"] == pytest.approx(exact["var_sibling"], abs=1e-12)
 
 
 def test_rows_whose_branch_depths_do_not_exist_are_left_out():

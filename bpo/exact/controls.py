@@ -20,15 +20,11 @@ ROOT_ALONE = Growth(select.RootOnly(), points=1, width=2, root=True)
 SPLIT = partial(credit.bpo_split, root_baseline="zero")
 
 
-class Below(select.CausalSelector):
+class Below(select.Threshold):
     """Branches where the entropy reaches a threshold, but never at the root."""
 
-    def __init__(self, threshold: float):
-        super().__init__()
-        self.threshold = threshold
-
     def wants(self, boundary: Boundary) -> bool:
-        return boundary.depth > 0 and boundary.entropy >= self.threshold
+        return boundary.depth > 0 and super().wants(boundary)
 
 
 class PostHocBelow(select.PostHocSelector):
@@ -36,10 +32,10 @@ class PostHocBelow(select.PostHocSelector):
 
     def __init__(self, threshold: float):
         super().__init__()
-        self.threshold = threshold
+        self.below = Below(threshold)
 
     def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
-        return [i for i in candidates if boundaries[i].depth > 0 and boundaries[i].entropy >= self.threshold]
+        return [i for i in candidates if self.below.wants(boundaries[i])]
 
 
 @dataclass(frozen=True)

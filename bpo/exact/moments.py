@@ -12,20 +12,16 @@ import numpy as np
 from bpo.credit import Credit, Rule
 from bpo.errors import BadInput
 from bpo.exact.problem import Problem
-from bpo.exact.realise import CHUNK, Shape, by_shape, one_by_one, shapes, state_numbers
+from bpo.exact.realise import LIMIT, SAMPLES, Block, Budget, Progress, Shape, blocks, by_shape, one_by_one, state_numbers
 from bpo.rollout import Growth
 from bpo.tree import Tree
 
-# More realisations than this are sampled, not enumerated (theory.md section 8).
-LIMIT = 2_000_000
-SAMPLES = 100_000
 # Norm below which a vector is rounding.
 ZERO = 1e-14
 # Half-width of a 99 % interval of a normal distribution, in standard errors.
 Z99 = 2.5758293035489004
 
 Sampling = Callable[[Tree], float]
-Progress = Callable[[int, int], None]  # (realisations done, of how many)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +78,8 @@ def moments(
     """
     if not by_shape(growth) or sampling is not None:
         return _summary(problem, _slow(problem, growth, rule, sampling, limit), exact=True)
-    found = shapes(problem, growth)
-    total = sum(shape.size for shape in found)
-    if total <= limit:
-        return _summary(problem, _parts(found, rule, total, progress), exact=True)
-    return _summary(problem, _sampled(found, rule, samples, seed, progress), exact=False)
+    exact, found = blocks(problem, growth, Budget(limit, samples, seed), progress)
+    return _summary(problem, (_part(block, rule) for block in found), exact=exact)
 
 
 @dataclass(frozen=True)
@@ -111,32 +104,32 @@ def estimates(shape: Shape, states: np.ndarray, rule: Rule) -> np.ndarray:
     return total
 
 
-def coefficients(shape: Shape, states: np.ndarray, rule: Rule) -> np.ndarray:
-    """float64 [R, n], weight * advantage of every edge.
+def factors(credit: Credit) -> np.ndarray:
+    """float64 [n], weight * advantage."""
+    return credit.weight * credit.advantage
+
+
+def coefficients(shape: Shape, states: np.ndarray, rule: Rule, of: Callable[[Credit], np.ndarray] = factors) -> np.ndarray:
+    """float64 [R, n], weight * advantage of every edge, or what `of` takes from a credit.
 
     Rules of bpo.credit see returns and shape alone and treat the forks of a branch point alike, so trees whose returns differ
     in the order of forks at most share one call. Any other rule gets every tree, complete.
     """
     if not looks_at_returns_alone(rule):
-        return np.array([factors(rule([shape.tree(row)])[0]) for row in states])
+        return np.array([of(rule([shape.tree(row)])[0]) for row in states])
     returns = shape.returns(states)
     orders = []
     for columns, _ in shape.fork_groups:
         orders.append(np.argsort(returns[:, columns], axis=1, kind="stable"))
         returns[:, columns] = np.take_along_axis(returns[:, columns], orders[-1], axis=1)
     patterns, which = np.unique(returns, axis=0, return_inverse=True)
-    sorted_ = np.array([factors(rule([shape.with_returns(pattern)])[0]) for pattern in patterns])[which.reshape(-1)]
+    sorted_ = np.array([of(rule([shape.with_returns(pattern)])[0]) for pattern in patterns])[which.reshape(-1)]
     found = sorted_.copy()
     rows = np.arange(len(states))[:, None]
     for (_, paths), order in zip(shape.fork_groups, orders, strict=True):
         for place in range(len(paths)):
             found[rows, paths[order[:, place]]] = sorted_[:, paths[place]]
     return found
-
-
-def factors(credit: Credit) -> np.ndarray:
-    """float64 [n], weight * advantage."""
-    return credit.weight * credit.advantage
 
 
 def looks_at_returns_alone(rule: Rule) -> bool:
@@ -146,33 +139,9 @@ def looks_at_returns_alone(rule: Rule) -> bool:
     return getattr(rule, "__module__", "") == "bpo.credit"
 
 
-def _parts(found: list[Shape], rule: Rule, total: int, progress: Progress | None) -> Iterator[_Part]:
-    done = 0
-    for shape in found:
-        for actions in shape.all():
-            yield _part(shape, actions, rule)
-            done += len(actions)
-            if progress:
-                progress(done, total)
-
-
-def _part(shape: Shape, actions: np.ndarray, rule: Rule, chance: np.ndarray | None = None) -> _Part:
-    states = shape.states(actions)
-    chance = shape.probability(states) if chance is None else chance
-    return _Part(chance, estimates(shape, states, rule), len(shape.template) - 1, len(shape.template.leaves))
-
-
-def _sampled(found: list[Shape], rule: Rule, samples: int, seed: int, progress: Progress | None) -> Iterator[_Part]:
-    rng = np.random.default_rng(seed)
-    counts = rng.multinomial(samples, np.array([shape.chance for shape in found]) / sum(shape.chance for shape in found))
-    done = 0
-    for shape, count in zip(found, counts, strict=True):
-        for start in range(0, count, CHUNK):
-            actions = shape.sample(min(CHUNK, count - start), rng)
-            yield _part(shape, actions, rule, np.full(len(actions), 1 / samples))
-            done += len(actions)
-            if progress:
-                progress(done, samples)
+def _part(block: Block, rule: Rule) -> _Part:
+    tree = block.shape.template
+    return _Part(block.chance, estimates(block.shape, block.states, rule), len(tree) - 1, len(tree.leaves))
 
 
 def _slow(problem: Problem, growth: Growth, rule: Rule, sampling: Sampling | None, limit: int) -> Iterator[_Part]:
@@ -190,7 +159,7 @@ def _slow(problem: Problem, growth: Growth, rule: Rule, sampling: Sampling | Non
             for node, factor in enumerate(factors(credit)):
                 if node and factor:
                     parent = states[tree.parent[node]]
-                    total[0, parent] += factor * problem.score[parent, states[node] - problem.width * parent - 1] / len(trees)
+                    total[0, parent] += factor * problem.score[parent, problem.action(states[node])] / len(trees)
         steps, leaves = sum(len(tree) - 1 for tree in trees), sum(len(tree.leaves) for tree in trees)
         yield _Part(np.array([chance]), total, steps, leaves)
 

@@ -21,7 +21,7 @@ MAX_LEAVES = 729
 class Problem:
     """A tree in which every state of depth < T has the same number A of actions (theory.md section 8).
 
-    probabilities  float64 [S, A], pi(a|s); states in breadth-first order, so child a of state s is number A * s + 1 + a
+    probabilities  float64 [S, A], pi(a|s); states in breadth-first order, numbered by `child`
     returns        float64 [A**T], return of every leaf in lexicographic order
     logistic       two actions with one logit per state, log pi(1|s) / pi(0|s); else one softmax logit per action
     """
@@ -125,9 +125,17 @@ class Problem:
             made[state] = [Decision(str(a), (a,), (float(logs[a]),), choices, entropy) for a in choices[0]]
         return made
 
+    def child(self, state, action):
+        """Number of the state (or leaf; leaves follow the states) that an action leads to; of arrays too."""
+        return self.width * state + 1 + action
+
+    def action(self, child):
+        """The action that leads to this state or leaf; of arrays too."""
+        return (child - 1) % self.width
+
     def children(self, state: int) -> slice:
-        """Numbers of the children of a state; leaves follow the states."""
-        return slice(self.width * state + 1, self.width * state + 1 + self.width)
+        """Numbers of the children of a state."""
+        return slice(self.child(state, 0), self.child(state, self.width))
 
     def variance(self, depth: int | None = None) -> float:
         """Var(V(s_t)) over states of one depth; without a depth, Var(G)."""

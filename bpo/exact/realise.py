@@ -8,7 +8,7 @@ per task are enumerated one tree at a time, by running `grow` over every sequenc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,21 +21,27 @@ from bpo.rollout import Growth, grow
 from bpo.sandboxes.toy import TASKS, ToyTree
 from bpo.tree import ROOT, Step, Tree
 
+# Realisations that are enumerated at most, and how many are sampled where there are more.
+LIMIT = 2_000_000
+SAMPLES = 100_000
 # Realisations per array operation.
 CHUNK = 20_000
 # Cached properties of Tree that parent, child and weight decide.
 STRUCTURE = ("kids", "depth", "mass", "leaves", "branch_points", "backbone")
 
 
+Progress = Callable[[int, int], None]  # (realisations done, of how many)
+
+
 class TapePolicy:
-    """Draws its actions from a tape of (action, number of actions); where the tape ends it appends action 0.
+    """Draws its actions from a tape; where the tape ends it appends action 0.
 
     Contexts are names of states. `probability` is that of the draws since the last `rewind`.
     """
 
     def __init__(self, problem: Problem):
         self.problem = problem
-        self.tape: list[tuple[int, int]] = []
+        self.tape: list[int] = []
         self.rewind()
 
     def rewind(self) -> None:
@@ -44,11 +50,11 @@ class TapePolicy:
 
     def next_tape(self) -> bool:
         """Advance to the next sequence of draws; False after the last."""
-        while self.tape and self.tape[-1][0] == self.tape[-1][1] - 1:
+        while self.tape and self.tape[-1] == self.problem.width - 1:
             self.tape.pop()
         if not self.tape:
             return False
-        self.tape[-1] = (self.tape[-1][0] + 1, self.tape[-1][1])
+        self.tape[-1] += 1
         return True
 
     def begin(self, observation):
@@ -65,8 +71,8 @@ class TapePolicy:
 
     def _draw(self, state: str) -> Decision:
         if self.at == len(self.tape):
-            self.tape.append((0, self.problem.width))
-        action = self.tape[self.at][0]
+            self.tape.append(0)
+        action = self.tape[self.at]
         self.at += 1
         self.probability *= self.problem.probabilities[self.problem.number[state], action]
         return self.problem.decisions[state][action]
@@ -121,14 +127,14 @@ class Shape:
         for column, node in enumerate(self.nodes):
             parent = states[:, self.template.parent[node]]
             actions[:, column] = (rng.random(count)[:, None] > limits[parent]).sum(axis=1)
-            states[:, node] = self.problem.width * parent + 1 + actions[:, column]
+            states[:, node] = self.problem.child(parent, actions[:, column])
         return actions
 
     def states(self, actions: np.ndarray) -> np.ndarray:
         """int [R, n], number of the state of every node; leaves follow the states."""
         states = self._start(len(actions))
         for column, node in enumerate(self.nodes):
-            states[:, node] = self.problem.width * states[:, self.template.parent[node]] + 1 + actions[:, column]
+            states[:, node] = self.problem.child(states[:, self.template.parent[node]], actions[:, column])
         return states
 
     def probability(self, states: np.ndarray) -> np.ndarray:
@@ -140,8 +146,7 @@ class Shape:
 
     def edge(self, states: np.ndarray, node: int) -> tuple[np.ndarray, np.ndarray]:
         """(state [R], action [R]) of the edge into a node."""
-        parent = states[:, self.template.parent[node]]
-        return parent, states[:, node] - self.problem.width * parent - 1
+        return states[:, self.template.parent[node]], self.problem.action(states[:, node])
 
     def returns(self, states: np.ndarray) -> np.ndarray:
         """float64 [R, leaves], the return of every leaf."""
@@ -151,9 +156,8 @@ class Shape:
         """The tree with these states [n], complete: what `grow` makes when these actions are drawn."""
         reward, steps = np.zeros(len(states)), [None]
         for node in range(1, len(states)):
-            parent = states[self.template.parent[node]]
-            name = self.problem.states[parent]
-            steps.append(Step(name, self.problem.decisions[name][states[node] - self.problem.width * parent - 1]))
+            name = self.problem.states[states[self.template.parent[node]]]
+            steps.append(Step(name, self.problem.decisions[name][self.problem.action(states[node])]))
         entropy = np.full(len(states), np.nan)
         inner = states < len(self.problem.states)
         entropy[inner] = self.problem.entropy[states[inner]]
@@ -175,13 +179,7 @@ class Shape:
         tree, groups = self.template, []
         column = {int(leaf): i for i, leaf in enumerate(tree.leaves)}
         for point in tree.branch_points:
-            paths = []
-            for kid in tree.kids[point]:
-                if kid not in tree.backbone:
-                    path = [kid]
-                    while tree.kids[path[-1]]:
-                        path.append(tree.kids[path[-1]][0])
-                    paths.append(path)
+            paths = [tree.own_path(kid) for kid in tree.kids[point] if kid not in tree.backbone]
             groups.append((np.array([column[path[-1]] for path in paths]), np.array(paths)))
         return groups
 
@@ -196,11 +194,69 @@ class Shape:
         return tree
 
     def _start(self, count: int) -> np.ndarray:
-        states = np.zeros((count, len(self.template)), int)
-        for node in self.template.backbone[1:]:
-            step = self.template.steps[node]
-            states[:, node] = self.problem.width * states[:, self.template.parent[node]] + 1 + int(step.decision.action)
-        return states
+        # The states of the forks are overwritten.
+        return np.tile(state_numbers(self.problem, self.template), (count, 1))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some trees of one shape: the states [R, n] and the probability [R] of each; sampled trees have equal shares."""
+
+    shape: Shape
+    states: np.ndarray
+    chance: np.ndarray
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much is enumerated.
+
+    limit    most realisations; a growth with more is sampled (theory.md section 8)
+    samples  how many are drawn then, with `seed`
+    """
+
+    limit: int = LIMIT
+    samples: int = SAMPLES
+    seed: int = 0
+
+
+USUAL = Budget()
+
+
+def blocks(
+    problem: Problem, growth: Growth, budget: Budget = USUAL, progress: Progress | None = None
+) -> tuple[bool, Iterator[Block]]:
+    """(whether these are all trees, the trees in blocks): a sample where there are more than the budget's limit."""
+    found = shapes(problem, growth)
+    total = sum(shape.size for shape in found)
+    exact = total <= budget.limit
+    made = _all_blocks(found) if exact else _sampled_blocks(found, budget)
+    return exact, _counted(made, total if exact else budget.samples, progress)
+
+
+def _all_blocks(found: Sequence[Shape]) -> Iterator[Block]:
+    for shape in found:
+        for actions in shape.all():
+            states = shape.states(actions)
+            yield Block(shape, states, shape.probability(states))
+
+
+def _sampled_blocks(found: Sequence[Shape], budget: Budget) -> Iterator[Block]:
+    rng = np.random.default_rng(budget.seed)
+    chances = np.array([shape.chance for shape in found])
+    for shape, count in zip(found, rng.multinomial(budget.samples, chances / sum(chances)), strict=True):
+        for start in range(0, count, CHUNK):
+            actions = shape.sample(min(CHUNK, count - start), rng)
+            yield Block(shape, shape.states(actions), np.full(len(actions), 1 / budget.samples))
+
+
+def _counted(made: Iterator[Block], total: int, progress: Progress | None) -> Iterator[Block]:
+    done = 0
+    for block in made:
+        yield block
+        done += len(block.chance)
+        if progress:
+            progress(done, total)
 
 
 def shapes(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> list[Shape]:
@@ -209,11 +265,9 @@ def shapes(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> list[
     for actions in itertools.product(range(problem.width), repeat=problem.depth):
         policy = BackbonePolicy(problem, actions)
         tree = grow(TASKS[:1], [_sandbox(problem)], policy, growth, key)[0][0]
-        chance = 1.0
-        for depth, action in enumerate(actions):
-            chance *= problem.probabilities[problem.number["".join(map(str, actions[:depth]))], action]
+        leaf = state_numbers(problem, tree)[tree.own_leaf(ROOT)]
         free = tuple(node for node in range(1, len(tree)) if node not in tree.backbone)
-        found.append(Shape(problem, tree, free, chance))
+        found.append(Shape(problem, tree, free, float(problem.reach[leaf])))
     return found
 
 
@@ -237,7 +291,7 @@ def state_numbers(problem: Problem, tree: Tree) -> np.ndarray:
     """int [n], number of the state of every node of a grown tree."""
     states = np.zeros(len(tree), int)
     for node in range(ROOT + 1, len(tree)):
-        states[node] = problem.width * states[tree.parent[node]] + 1 + int(tree.steps[node].decision.action)
+        states[node] = problem.child(states[tree.parent[node]], int(tree.steps[node].decision.action))
     return states
 
 

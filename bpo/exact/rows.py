@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,11 +12,12 @@ import numpy as np
 from bpo import credit, select
 from bpo.credit import Rule
 from bpo.errors import BadInput
-from bpo.exact.moments import LIMIT, SAMPLES, Z99, Moments, coefficients, moments
+from bpo.exact.moments import Z99, Moments, coefficients, moments
 from bpo.exact.problem import Problem
-from bpo.exact.realise import shapes
+from bpo.exact.realise import LIMIT, SAMPLES, USUAL, Budget, blocks
 from bpo.rollout import Growth
 from bpo.select import Boundary
+from bpo.tree import Tree
 
 
 class AtDepths(select.CausalSelector):
@@ -94,8 +95,8 @@ def report(
 ) -> dict[str, Any]:
     """Everything about the decision tree {p, r, threshold}: J, gradient, entropies, every estimator's moments, Theorem 2.
 
-    `progress(what, done, total)` is called per row. Gradients are lists per state: of one number where p is P(action 1), of one
-    number per action where p has a list per state.
+    `progress(what, done, total)` is called with what = "rows" and "this row". Gradients are lists per state: of one number
+    where p is P(action 1), of one number per action where p has a list per state.
     """
     problem = Problem.from_spec(spec, where)
     if "threshold" not in spec:
@@ -106,13 +107,25 @@ def report(
             f"{where}: threshold is {threshold!r}; it must be an entropy in nats, 0 or more, that a branch point needs"
         )
     rows = {name: row for name, row in estimators(float(threshold), problem.J).items() if row.deepest < problem.depth}
-    found = {}
-    for number, (name, row) in enumerate(rows.items()):
-        inner = partial(progress, name) if progress else None
+    budget = Budget(limit, samples, seed)
+    total = len(rows) + 2 * problem.depth
+    found: dict[str, Any] = {}
+    theorem: dict[str, Any] = {}
+
+    def done() -> None:
+        if progress:
+            progress("rows", len(found) + len(theorem), total)
+
+    for name, row in rows.items():
+        inner = partial(progress, "this row") if progress else None
         result = moments(problem, row.growth, row.rule, limit=limit, samples=samples, seed=seed, progress=inner)
         found[name] = plain(result, problem)
-        if progress:
-            progress("rows", number + 1, len(rows))
+        done()
+    for width in (2, 4):
+        root = _root_loo(problem, width, budget)
+        for depth in range(problem.depth):
+            theorem[f"t{depth}_k{width}"] = _theorem2(problem, depth, width, root, budget)
+            done()
     return {
         "p": spec["p"],
         "r": spec["r"],
@@ -121,9 +134,7 @@ def report(
         "gradient": per_state(problem.gradient, problem),
         "entropies": dict(zip(problem.states, problem.entropy.tolist(), strict=True)),
         "estimators": found,
-        "theorem2": {
-            f"t{depth}_k{width}": theorem2(problem, depth, width) for depth in range(problem.depth) for width in (2, 4)
-        },
+        "theorem2": theorem,
     }
 
 
@@ -150,34 +161,59 @@ def plain(result: Moments, problem: Problem) -> dict[str, Any]:
     return row
 
 
-def theorem2(problem: Problem, depth: int, width: int) -> dict[str, float]:
+@dataclass(frozen=True)
+class Variance:
+    """A variance, and its standard error where it was sampled."""
+
+    value: float
+    exact: bool
+    error: float
+
+
+def theorem2(problem: Problem, depth: int, width: int, budget: Budget = USUAL) -> dict[str, Any]:
     """Variance of a leave-one-out advantage among `width` returns, at the root and at a branch point at `depth`.
 
     Theorem 2: the first minus the second is K/(K-1) times the variance of V(s_t), the part of the return that the prefix
-    explains. Both variances are taken over the trees that `grow` makes, with the advantages that the credit code gives.
+    explains. Both variances are taken over the trees that `grow` makes, with the advantages that the credit code gives. A row
+    with a sampled variance says so and has a 99 % interval.
     """
-    root = Growth(select.RootOnly(), points=1, width=width, root=True)
-    here = Growth(AtDepths(depth), points=1, width=width)
-    return {
-        "var_root_loo": advantage_variance(problem, root, credit.rloo, 0),
-        "var_sibling": advantage_variance(problem, here, partial(credit.bpo_split, root_baseline="zero"), depth),
-        "prefix_explained": problem.variance(depth),
-        "varG": problem.variance(),
+    return _theorem2(problem, depth, width, _root_loo(problem, width, budget), budget)
+
+
+def _root_loo(problem: Problem, width: int, budget: Budget) -> Variance:
+    growth = Growth(select.RootOnly(), points=1, width=width, root=True)
+    return advantage_variance(problem, growth, credit.rloo, lambda tree: [tree.backbone[1]], budget)
+
+
+def _theorem2(problem: Problem, depth: int, width: int, root: Variance, budget: Budget) -> dict[str, Any]:
+    growth, rule = Growth(AtDepths(depth), points=1, width=width), partial(credit.bpo_split, root_baseline="zero")
+    found = {
+        "var_root_loo": root,
+        "var_sibling": advantage_variance(problem, growth, rule, lambda tree: [tree.backbone[depth + 1]], budget),
     }
+    row: dict[str, Any] = {name: variance.value for name, variance in found.items()}
+    row |= {"prefix_explained": problem.variance(depth), "varG": problem.variance()}
+    sampled = {name: variance for name, variance in found.items() if not variance.exact}
+    if sampled:
+        around = {name: _around(variance.value, variance.error) for name, variance in sampled.items()}
+        row |= {"exact": False, "n": budget.samples, "interval": {"level": 0.99, **around}}
+    return row
 
 
-def advantage_variance(problem: Problem, growth: Growth, rule: Rule, depth: int) -> float:
-    """Variance of the advantage of the backbone's edge out of the branch point at `depth`, over all trees."""
-    mean = square = 0.0
-    for shape in shapes(problem, growth):
-        node = shape.template.backbone[depth + 1]
-        for actions in shape.all():
-            states = shape.states(actions)
-            chance = shape.probability(states)
-            advantage = coefficients(shape, states, rule)[:, node] / shape.template.mass[node]
-            mean += float(chance @ advantage)
-            square += float(chance @ advantage**2)
-    return square - mean**2
+def advantage_variance(
+    problem: Problem, growth: Growth, rule: Rule, nodes: Callable[[Tree], Sequence[int]], budget: Budget = USUAL
+) -> Variance:
+    """Variance, over all trees, of the mean of the advantages of the edges into `nodes(tree)`."""
+    exact, found = blocks(problem, growth, budget)
+    values, chances = [], []
+    for block in found:
+        advantages = coefficients(block.shape, block.states, rule, of=lambda credit: credit.advantage)
+        values.append(advantages[:, list(nodes(block.shape.template))].mean(axis=1))
+        chances.append(block.chance)
+    value, chance = np.concatenate(values), np.concatenate(chances)
+    squares = (value - chance @ value) ** 2
+    error = 0.0 if exact else float(squares.std() / np.sqrt(len(value)))
+    return Variance(float(chance @ squares), exact, error)
 
 
 def per_state(values: np.ndarray, problem: Problem) -> list:

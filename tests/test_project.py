@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 
 import pytest
 import yaml
 from places import ROOT
+
+from reproduce import markdown
 
 MODULES = sorted((ROOT / "bpo").rglob("*.py")) + sorted((ROOT / "reproduce").rglob("*.py"))
 
@@ -75,6 +78,16 @@ def test_the_table_in_the_readme_is_the_generated_one():
     assert blocks, "the README has no table"
     for name, block in blocks:
         assert block.strip() == (ROOT / name).read_text().strip()
+
+
+def test_the_tables_notebook_shows_what_the_table_says():
+    """Its committed outputs are of the committed table: every sentence, and the head with the code's fingerprint."""
+    notebook = json.loads((ROOT / "notebooks" / "11_tables.ipynb").read_text())
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    shown = "\n".join("".join(output.get("data", {}).get("text/markdown", "")) for output in outputs)
+    table = json.loads((ROOT / "results" / "quick" / "table.json").read_text())
+    for sentence in (markdown.head(table), *markdown.findings(table)):
+        assert sentence in shown
 
 
 def test_the_licences_that_matter_are_named():

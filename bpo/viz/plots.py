@@ -23,6 +23,8 @@ def learning_curves(
     target   a height to mark with a horizontal line
     """
     figure, axes = _axes(6.4, 4.0)
+    from matplotlib.ticker import EngFormatter
+
     for index, (label, seeds) in enumerate(curves.items()):
         look = style(index)
         for points in seeds:
@@ -33,6 +35,7 @@ def learning_curves(
     if target is not None:
         axes.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), label="target")
     axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 600000 tokens are 600k: long labels would overlap
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     return figure
 

@@ -173,8 +173,10 @@ def exact(
     with _Bars() as bars:
         found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=bars)
     write_json(out, found)
-    table = Table("estimator", "bias", "cosine", "tr cov", "steps", "trees", box=None)
-    table.columns[0].no_wrap = True
+    # Tight, so that the mark of a sampled row is not cut off where a terminal is 80 columns wide.
+    table = Table("estimator", "bias", "cosine", "tr cov", "steps", "trees", box=None, padding=(0, 1, 0, 0))
+    for column in table.columns:
+        column.no_wrap = True
     for name, row in found["estimators"].items():
         cosine = "none" if row["cosine"] is None else f"{row['cosine']:.4f}"
         count = f"{row['n']:,}" + ("" if row["exact"] else "*")

@@ -183,6 +183,14 @@ def test_exact_writes_the_moments_of_every_estimator(tmp_path):
     assert set(out["theorem2"]) == {"t0_k2", "t0_k4"}
 
 
+def test_exact_marks_sampled_rows_where_they_can_be_seen(tmp_path):
+    (tmp_path / "spec.json").write_text('{"p": [0.3], "r": [0, 1], "threshold": 0.6}')
+    options = ("--limit", "4", "--samples", "1000")
+    done = bpo("exact", str(tmp_path / "spec.json"), "--out", str(tmp_path / "out.json"), *options)
+    assert "1,000*" in done.stdout
+    assert "* sampled: more than 4 realisations" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("spec", "named"),
     [

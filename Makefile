@@ -1,8 +1,10 @@
 # Two commands on a bare clone: `make reproduce` and `make test`. Both install into .venv first.
 #   PYTHON   the interpreter to start from (3.11 or newer)
 #   PRESET   what `make reproduce` runs: smoke, quick (default), laptop
+#   SANDBOX  where: household (default), webshop
 PYTHON ?= python3
 PRESET ?= quick
+SANDBOX ?= household
 BIN := .venv/bin
 
 # One thread per process: two processes with two spinning torch threads each are many times slower on two cores.
@@ -24,11 +26,11 @@ venv: .venv/installed
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "a C++ compiler is missing: without it the planner cannot be built. Debian/Ubuntu: apt-get install g++; macOS: xcode-select --install"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: Python 3.11 or newer is needed (make PYTHON=python3.11 ...)"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[household,notebooks,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[household,webshop,notebooks,dev]"
 	@touch $@
 
 reproduce: venv
-	$(BIN)/python -m reproduce run --preset $(PRESET)
+	$(BIN)/python -m reproduce run --preset $(PRESET) --sandbox $(SANDBOX)
 
 lint: venv
 	$(BIN)/ruff check .
@@ -44,6 +46,7 @@ test-slow: venv
 
 bench: venv
 	$(BIN)/python benchmarks/household.py
+	$(BIN)/python benchmarks/webshop.py
 
 clean:
 	rm -rf .venv runs build *.egg-info

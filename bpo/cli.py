@@ -40,7 +40,7 @@ EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --pr
 @app.command(epilog=EXAMPLES)
 def train(
     method: Annotated[str, typer.Option(help="A key of the table that `bpo methods` prints.")],
-    sandbox: Annotated[str, typer.Option(help="household or toy.")],
+    sandbox: Annotated[str, typer.Option(help="household, webshop or toy.")],
     preset: Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")],
     seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder that holds the run's folder.")] = Path("runs"),
@@ -109,7 +109,7 @@ def methods(
 
 @app.command("check-fork", epilog="Example:\n\n  bpo check-fork household --games 6 --branches 3 --steps 30")
 def check_fork(
-    sandbox: Annotated[str, typer.Argument(help="household or toy.")],
+    sandbox: Annotated[str, typer.Argument(help="household, webshop or toy.")],
     games: Annotated[int, typer.Option(help="Tasks to walk in.")] = 6,
     branches: Annotated[int, typer.Option(help="Interleaved branches per task.")] = 3,
     steps: Annotated[int, typer.Option(help="Steps per branch.")] = 30,
@@ -130,6 +130,27 @@ def check_fork(
         typer.echo(difference)
     typer.echo(f"{report.steps} steps, {report.mismatches} mismatches")
     raise typer.Exit(1 if report.mismatches else 0)
+
+
+@app.command("webshop-replay", epilog="Example:\n\n  bpo webshop-replay golden_traces_100.json.gz --data DIR")
+def webshop_replay(
+    traces: Annotated[Path, typer.Argument(help="Recorded sessions: JSON, gzipped or not.")],
+    data: Annotated[Path, typer.Option(help="Folder with WebShop's 1,000 products.")],
+    show: Annotated[int, typer.Option(help="Differences that are printed.")] = 5,
+) -> None:
+    """Compare recorded WebShop sessions with the sandbox, step by step. Exit code 1 if anything differs."""
+    from bpo.sandboxes.webshop import WebShop
+    from bpo.sandboxes.webshop.replay import read_traces, replay
+
+    recorded = read_traces(traces)
+    # Recorded flags know the shop's own end alone, so the step limit is out of reach.
+    with WebShop(data=data, protocol="paper", max_steps=sys.maxsize) as sandbox:
+        found = replay(sandbox, recorded)
+    for difference in found.mismatches[: max(show, 0)]:
+        typer.echo(difference)
+    typer.echo(f"{found.steps} steps, {len(found.mismatches)} mismatches")
+    if found.mismatches:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Example:\n\n  bpo exact SPEC.json --out OUT.json")

@@ -7,7 +7,7 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -108,11 +108,19 @@ class Sweep:
 
 @dataclass(frozen=True)
 class SandboxSection:
-    """What a preset says about one sandbox."""
+    """What a preset says about one sandbox.
 
+    scale     in words, how large model and tasks are: the first line of every table
+    settings  values of Settings that are other ones here
+    sweep     rows and seeds of its table, where they are not the preset's
+    """
+
+    scale: str
     options: Mapping[str, Any] = field(default_factory=dict)
     policy: PolicySettings = field(default_factory=PolicySettings)
     warm_start: WarmStart | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True)
@@ -121,24 +129,35 @@ class Preset:
 
     name: str
     description: str
-    scale: str
     settings: Settings
     sandboxes: Mapping[str, SandboxSection]
     methods: Mapping[str, Mapping[str, Any]]
     sweep: Sweep
 
-    def run(self, method: str, sandbox: str, seed: int, parameters: Mapping[str, Any] | None = None) -> RunConfig:
-        """The checked configuration of one run; BadInput names what is wrong."""
+    def section(self, sandbox: str) -> SandboxSection:
+        """What the preset says about a sandbox; BadInput where it says nothing."""
         choose("sandbox", sandbox, SANDBOXES)
         if sandbox not in self.sandboxes:
             raise BadInput(
                 f"preset {self.name!r} has no settings for sandbox {sandbox!r} (it has: {', '.join(self.sandboxes)})"
             )
-        section = self.sandboxes[sandbox]
+        return self.sandboxes[sandbox]
+
+    def settings_of(self, sandbox: str) -> Settings:
+        """The settings of runs in a sandbox."""
+        return _changed(self.settings, self.section(sandbox).settings, f"{self.name}: {sandbox}: settings")
+
+    def sweep_of(self, sandbox: str) -> Sweep:
+        """The rows and seeds of a sandbox's table."""
+        return self.section(sandbox).sweep or self.sweep
+
+    def run(self, method: str, sandbox: str, seed: int, parameters: Mapping[str, Any] | None = None) -> RunConfig:
+        """The checked configuration of one run; BadInput names what is wrong."""
+        section, settings = self.section(sandbox), self.settings_of(sandbox)
         merged = {**self.methods.get(method, {}), **(parameters or {})}
         build(method, merged)
         factory(sandbox, section.options)
-        return RunConfig(method, merged, sandbox, section.options, section.policy, section.warm_start, self.settings, seed)
+        return RunConfig(method, merged, sandbox, section.options, section.policy, section.warm_start, settings, seed)
 
 
 def preset_names() -> list[str]:
@@ -204,8 +223,14 @@ def _required(f: Any) -> bool:
     return f.default is MISSING and f.default_factory is MISSING
 
 
-def _check(preset: Preset, where: str) -> None:
-    s = preset.settings
+def _changed(settings: Settings, changes: Mapping[str, Any], where: str) -> Settings:
+    hints = typing.get_type_hints(Settings)
+    for name in changes:
+        choose(f"field of {where}:", name, hints)
+    return replace(settings, **{name: read(hints[name], value, f"{where}: {name}") for name, value in changes.items()})
+
+
+def _check_settings(s: Settings, where: str) -> None:
     choose(f"schedule in {where}: settings:", s.schedule, ("constant", "cosine"))
     at_least = {"updates": 0, "tasks_per_update": 1, "epochs": 1, "lr": 0.0, "beta": 0.0, "clip": 0.0, "max_grad_norm": 0.0}
     at_least |= {
@@ -219,8 +244,13 @@ def _check(preset: Preset, where: str) -> None:
     for name, low in at_least.items():
         if getattr(s, name) < low:
             raise BadInput(f"{where}: settings: {name} is {getattr(s, name)!r}; it must be at least {low!r}")
+
+
+def _check(preset: Preset, where: str) -> None:
+    _check_settings(preset.settings, where)
     for name, section in preset.sandboxes.items():
         choose(f"sandbox in {where}", name, SANDBOXES)
+        _check_settings(_changed(preset.settings, section.settings, f"{where}: {name}: settings"), f"{where}: {name}")
         policy = section.policy
         choose(f"policy kind of {name} in {where}:", policy.kind, ("tiny", "hf", "tabular"))
         choose(f"prompt of {name} in {where}:", policy.prompt, ("transcript", "windowed"))
@@ -233,5 +263,8 @@ def _check(preset: Preset, where: str) -> None:
             raise BadInput(f"{where}: {name}: policy: temperature is {policy.temperature!r}; it must be positive")
     for method, parameters in preset.methods.items():
         build(choose(f"method in {where}: methods:", method, METHODS), parameters, f"{where}: methods: ")
-    for row in preset.sweep.rows:
+    for row in (
+        *preset.sweep.rows,
+        *(row for section in preset.sandboxes.values() if section.sweep for row in section.sweep.rows),
+    ):
         build(row.method, {**preset.methods.get(row.method, {}), **row.parameters}, f"{where}: sweep: {row.label}: ")

@@ -18,12 +18,13 @@ EVALUATION = 7919
 
 @dataclass(frozen=True)
 class Episode:
-    """One evaluated episode."""
+    """One evaluated episode; `score` is in [0, 1], for sandboxes that have nothing but success it is that."""
 
     task: str
     sample: int
     task_type: str
     success: bool
+    score: float
     total: float
     steps: int
 
@@ -50,7 +51,8 @@ def evaluate(
     for tree in trees:
         last = tree.outcome[tree.leaves[0]]
         kind, won = str(last.get("task_type", "")), bool(last.get("won", False))
-        episodes.append(Episode(tree.task, tree.index, kind, won, float(tree.value[0]), len(tree) - 1))
+        score = float(last.get("score", won))
+        episodes.append(Episode(tree.task, tree.index, kind, won, score, float(tree.value[0]), len(tree) - 1))
     return episodes, ledger
 
 

@@ -34,7 +34,7 @@ def finished(config: RunConfig, folder: Path) -> dict[str, Any] | None:
         result = json.loads(path.read_text())
     except json.JSONDecodeError:
         return None
-    same = result.get("hash") == config.hash and result.get("origin", {}).get("code") == code_fingerprint()
+    same = result.get("hash") == config.hash and result.get("origin", {}).get("code") == code_fingerprint(config.sandbox)
     return result if same else None
 
 
@@ -69,7 +69,7 @@ def run(
         "parameters": dict(config.recipe().parameters),
         "hash": config.hash,
         "name": config.name,
-        "origin": record(),
+        "origin": record(config.sandbox),
         "metrics": [{key: value for key, value in row.items() if key != "seconds"} for row in metrics],
         "noise": [asdict(draw) for draw in draws],
         "noise_tasks": noise_tasks if noise_draws else 0,
@@ -109,7 +109,7 @@ def start_result(config: RunConfig, folder: Path, report: Report | None = None) 
     finally:
         for sandbox in sandboxes:
             sandbox.close()
-    result = {"config": config.plain(), "hash": config.hash, "origin": record(), "evaluation": splits}
+    result = {"config": config.plain(), "hash": config.hash, "origin": record(config.sandbox), "evaluation": splits}
     write_json(folder / RESULT, result)
     return result
 

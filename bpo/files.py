@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from bpo.errors import BadInput
+
+
+def expanded(folder: str | os.PathLike) -> Path:
+    """The folder with ~ and $VARIABLES put in; BadInput where a variable is not set or no folder is there."""
+    path = os.path.expanduser(os.path.expandvars(os.fspath(folder)))
+    if "$" in path:
+        raise BadInput(f"the data directory {os.fspath(folder)!r} names an environment variable that is not set")
+    if not os.path.isdir(path):
+        raise BadInput(f"the data directory {path!r} does not exist")
+    return Path(path)
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
@@ -17,10 +32,7 @@ def write_atomically(path: Path, data: bytes | str) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
-        # mkstemp makes files for their owner alone; this one is like any other.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        _open_to_others(temporary, 0o666)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -30,3 +42,33 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 def write_json(path: Path, value: Mapping[str, Any] | list) -> None:
     """Write JSON with sorted keys, so that equal results are equal files."""
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def _open_to_others(path: str | Path, mode: int) -> None:
+    """Give `path` the rights of any other file; tempfile makes its own for their owner alone."""
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(path, mode & ~umask)
+
+
+@contextlib.contextmanager
+def published(folder: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `folder` (in place of what was there) when the block ends without an exception."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".tmp-"))
+    try:
+        yield temporary
+        _open_to_others(temporary, 0o777)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(temporary, folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold `path` against other processes; a process that dies lets go of it."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -12,19 +12,25 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "alfworld", "textworld")
+PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "alfworld", "textworld", "nltk", "regex", "rapidfuzz", "thefuzz")
 # Parts of the package that cannot change a number.
 COSMETIC = ("cli.py", "provenance.py", "stats.py", "checkfork.py", "replay.py", "viz", "exact")
 
 
 @cache
-def code_fingerprint() -> str:
-    """Twelve hex digits over the package's code as it was when first asked, blind to comments, docstrings and layout."""
+def code_fingerprint(sandbox: str | None = None) -> str:
+    """Twelve hex digits over the package's code as it was when first asked, blind to comments, docstrings and layout.
+
+    sandbox  the code of other sandboxes than this one does not count; None: all of it does
+    """
     root = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root)
         if relative.parts[0] in COSMETIC:
+            continue
+        # A sandbox is a module or a package of its name; the list of sandboxes itself changes no number.
+        if sandbox and relative.parts[0] == "sandboxes" and relative.parts[1] not in (sandbox, f"{sandbox}.py"):
             continue
         digest.update(str(relative).encode() + module_code(path).encode())
     return digest.hexdigest()[:12]
@@ -41,12 +47,12 @@ def versions() -> dict[str, str]:
     return found
 
 
-def record() -> dict[str, Any]:
-    """Commit (with a mark for uncommitted changes), code fingerprint, versions, host and date."""
+def record(sandbox: str) -> dict[str, Any]:
+    """Commit (with a mark for uncommitted changes), fingerprint of the code for a sandbox, versions, host and date."""
     return {
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
-        "code": code_fingerprint(),
+        "code": code_fingerprint(sandbox),
         "versions": versions(),
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 
 PresetOption = Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")]
-SandboxOption = Annotated[str, typer.Option(help="household or toy.")]
+SandboxOption = Annotated[str, typer.Option(help="household, webshop or toy.")]
 RunsOption = Annotated[Path, typer.Option(help="Folder of the runs; finished ones are kept, interrupted ones go on.")]
 ResultsOption = Annotated[Path, typer.Option(help="Folder of tables and figures.")]
 
@@ -51,7 +51,7 @@ def run(
 
     plan = checked(preset, sandbox, runs, results)
     if dry_run:
-        task_counts(plan.config(plan.rows[0], plan.preset.sweep.seeds[0]))
+        task_counts(plan.config(plan.rows[0], plan.sweep.seeds[0]))
         show_plan(plan, only or [])
         return
     start, console = time.monotonic(), Console()

@@ -12,7 +12,7 @@ from typing import Any
 from bpo.errors import BadInput
 from reproduce.plan import ROOT, Plan, TableRow, add_matched, mean_returns, result_of
 
-OFFICIAL = "official.json"
+OFFICIAL, RULES = "official.json", "rules.json"
 # Files that decide what the tables say, given the runs.
 MAKERS = ("reproduce/*.py", "bpo/viz/*.py", "bpo/stats.py", "notebooks/11_tables.ipynb")
 
@@ -38,6 +38,7 @@ class Collected:
     rows: tuple[RowRuns, ...]
     missing: tuple[str, ...]
     official: Mapping[str, Any] | None
+    rules: Mapping[str, Any] | None
 
 
 def collect(plan: Plan) -> Collected:
@@ -57,7 +58,7 @@ def collect(plan: Plan) -> Collected:
                 found.setdefault(job.row.label, {})[job.config.seed] = result
 
     read(plan.rows)
-    complete = {label: runs for label, runs in found.items() if len(runs) == len(plan.preset.sweep.seeds)}
+    complete = {label: runs for label, runs in found.items() if len(runs) == len(plan.sweep.seeds)}
     rows = add_matched(plan, {label: mean_returns(list(runs.values())) for label, runs in complete.items()})
     read(rows[len(plan.rows) :])
     if start is None or not found:
@@ -66,12 +67,13 @@ def collect(plan: Plan) -> Collected:
     return Collected(
         plan.preset.name,
         plan.sandbox,
-        plan.preset.scale,
-        plan.preset.sweep.seeds,
+        plan.preset.section(plan.sandbox).scale,
+        plan.sweep.seeds,
         start,
         tuple(RowRuns(row, plan.planned(row), found[row.label]) for row in rows if row.label in found),
         tuple(missing),
-        _official(plan.runs / OFFICIAL, start),
+        _same_code(plan.runs / OFFICIAL, start),
+        _same_code(plan.runs / RULES, start),
     )
 
 
@@ -82,7 +84,7 @@ def fingerprint(collected: Collected) -> str:
         for path in sorted(ROOT.glob(pattern)):
             digest.update(path.name.encode() + _source(path).encode())
     runs = [[row.row.label, row.row.matched_to, dict(row.runs)] for row in collected.rows]
-    content = [collected.scale, collected.seeds, collected.start, runs, collected.missing, collected.official]
+    content = [collected.scale, collected.seeds, collected.start, runs, collected.missing, collected.official, collected.rules]
     digest.update(json.dumps(content, sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
@@ -95,8 +97,8 @@ def _source(path: Path) -> str:
     return json.dumps([[cell["cell_type"], cell["source"]] for cell in json.loads(text)["cells"]])
 
 
-def _official(path: Path, start: Mapping[str, Any]) -> dict[str, Any] | None:
+def _same_code(path: Path, start: Mapping[str, Any]) -> dict[str, Any] | None:
     if not path.is_file():
         return None
-    official = json.loads(path.read_text())
-    return official if official["code"] == start["origin"]["code"] else None
+    extra = json.loads(path.read_text())
+    return extra if extra["code"] == start["origin"]["code"] else None

@@ -23,6 +23,7 @@ from reproduce import markdown, report
 from reproduce.collect import Collected, collect
 from reproduce.plan import Job, Plan, TableRow, add_matched, difference, mean_returns, result_of, select_rows
 from reproduce.processes import Notebook, Pool, check_parameters, relative
+from reproduce.rules import evaluate_rules
 
 TRAIN, TABLES = "10_train.ipynb", "11_tables.ipynb"
 # Seconds between two lines of progress where there is no terminal to draw bars on.
@@ -43,6 +44,7 @@ def run(plan: Plan, *, at_once: int, only: Sequence[str], limit_s: float, consol
     rows = select_rows(plan, only)
     check_parameters(train_notebook(plan, plan.jobs(rows)[0]))
     warm_start(plan, console)
+    evaluate_rules(plan)
     outcome = train(plan, rows, at_once, limit_s, console)
     if not only:
         extra = matched_rows(plan)[len(plan.rows) :]
@@ -124,7 +126,7 @@ def set_aside(job: Job) -> None:
     if not path.is_file():
         return
     code = (yaml.safe_load(path.read_text()) or {}).get("origin", {}).get("code", "unknown")
-    if code == code_fingerprint():
+    if code == code_fingerprint(job.config.sandbox):
         return
     place = job.folder.parent / "stale" / f"{job.folder.name}-{code}"
     shutil.rmtree(place, ignore_errors=True)
@@ -257,7 +259,7 @@ def tables(plan: Plan, limit_s: float, console: Console) -> list[str]:
 def _publish(plan: Plan, collected: Collected, tables_notebook: Notebook) -> None:
     place = plan.results / "notebooks"
     report.publish(tables_notebook.target, place / TABLES)
-    seed = plan.preset.sweep.seeds[0]
+    seed = plan.sweep.seeds[0]
     for row in collected.rows:
         executed = plan.runs / plan.config(row.row, seed).name / "notebook.ipynb"
         if seed in row.runs and executed.is_file():

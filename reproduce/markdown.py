@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpo.stats import RESAMPLES
-from reproduce.tables import ABOVE, BELOW, INSIDE, START
+from reproduce.tables import ABOVE, BELOW, INSIDE
+from reproduce.words import START, WORDS
 
 Row = Mapping[str, Any]
 NONE = "–"
 KINDS = {"tiny": "a small transformer made from nothing", "tabular": "a table of logits", "hf": "a pretrained model"}
-PAPER_HEAD = "paper: Qwen2.5-7B, ALFWorld valid_unseen, 3 seeds, ± std (a different experiment)"
 
 
 def markdown(table: Mapping[str, Any]) -> str:
@@ -21,7 +21,8 @@ def markdown(table: Mapping[str, Any]) -> str:
         head(table),
         "## Success",
         grid(*success_table(table)),
-        f"Cells: success in %, [95 % interval], (each seed). {interval_note(table)}",
+        f"Cells: {cells(table)}, [95 % interval], (each seed). {interval_note(table)}",
+        *rules(table),
         *missing(table),
         "## What the numbers say",
         "\n".join(f"* {sentence}" for sentence in findings(table)),
@@ -48,7 +49,8 @@ def summary(table: Mapping[str, Any]) -> str:
     parts = [
         f"**{table['scale'][:1].upper()}{table['scale'][1:]}.** {head(table)}",
         grid(*success_table(table)),
-        f"Cells: success in %, [95 % interval], (each seed). {interval_note(table)}",
+        f"Cells: {cells(table)}, [95 % interval], (each seed). {interval_note(table)}",
+        *rules(table),
         *missing(table),
         "\n".join(f"* {sentence}" for sentence in findings(table)),
     ]
@@ -66,7 +68,7 @@ def head(table: Mapping[str, Any]) -> str:
     settings, policy = table["settings"], table["settings"]["policy"]
     tasks = ", ".join(f"{count} {short(split)}" for split, count in table["tasks"].items())
     return (
-        f"Games: {table['games']}. Policy: {policy['kind']}, {policy['writing']} writing, actions sampled at temperature "
+        f"Tasks: {table['games']}. Policy: {policy['kind']}, {policy['writing']} writing, actions sampled at temperature "
         f"{policy['temperature']:g}. {plural(len(table['seeds']), 'seed')}; "
         f"evaluation tasks: {tasks}, {plural(settings['eval_samples'], 'episode')} each, last checkpoint. "
         f"Code {table['origin']['code']}. Rules, and every change of setting with its date: reproduce/PROTOCOL.md."
@@ -77,15 +79,41 @@ def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]
     """Success and difference to the warm start on every split, with the paper's figure beside it."""
     heads = ["row"]
     for split in table["splits"]:
-        heads += [f"{table['games']}: {short(split)}", f"minus warm start, {short(split)}"]
+        heads += [f"{table['games']}: {short(split)}", *_score_head(table, split), f"minus warm start, {short(split)}"]
     rows = []
     for row in table["rows"]:
         cells = [row["label"]]
         for split in table["splits"]:
             seeds = " / ".join(percent(value) for value in row["success"][split]["seeds"])
-            cells += [f"{spread(row['success'][split])} ({seeds})", against(row, split)]
+            scored = [spread(row["score"][split])] if table["rules"] else []
+            cells += [f"{spread(row['success'][split])} ({seeds})", *scored, against(row, split)]
         rows.append([*cells, row["paper"]])
-    return [*heads, PAPER_HEAD], rows
+    return [*heads, WORDS[table["sandbox"]].paper_head], rows
+
+
+def _score_head(table: Mapping[str, Any], split: str) -> list[str]:
+    return [f"score, {short(split)}"] if table["rules"] else []
+
+
+def cells(table: Mapping[str, Any]) -> str:
+    """What stands in the success table."""
+    return "success (R = 1) in %; score = 100 x mean R, 0 where nothing was bought" if table["rules"] else "success in %"
+
+
+def rules(table: Mapping[str, Any]) -> list[str]:
+    """The rule policies on the same tasks, and what these share with training."""
+    found = table["rules"]
+    if not found:
+        return []
+    heads = ["rule policy, one session per task"]
+    for split in table["splits"]:
+        heads += [f"{short(split)}: success", f"{short(split)}: score", f"{short(split)}: steps"]
+    lines = [
+        [name, *(f"{row[split][key]:.1f}" for split in table["splits"] for key in ("success", "score", "steps"))]
+        for name, row in found["rows"].items()
+    ]
+    shared = "; ".join(f"{short(split)} and train: {text}" for split, text in found["shared_with_train"].items())
+    return [grid(heads, lines), f"What splits share, counted over all of their tasks: {shared}."]
 
 
 def against(row: Row, split: str, short_words: bool = False) -> str:
@@ -251,11 +279,11 @@ def rate(score: Mapping[str, Any]) -> str:
 
 def deviations(table: Mapping[str, Any]) -> list[str]:
     """How this experiment differs from the paper's."""
-    s = table["settings"]
+    s, words = table["settings"], WORDS[table["sandbox"]]
     return [
         f"Policy: {s['policy']['model'] or KINDS[s['policy']['kind']]} instead of Qwen2.5-7B-Instruct; its warm start imitates "
         "scripted demonstrations instead of public trajectories.",
-        f"Tasks: {table['games']} instead of the official ALFWorld games, and another step limit than the paper's 40.",
+        *([f"Tasks: {table['games']} instead of {words.tasks}."] if words.tasks else []),
         f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of 3,000 of 128; AdamW at {s['lr']:g}, "
         f"{s['schedule']}, instead of 2e-6 on a cosine; KL weight {s['beta']:g}, clip {s['clip']:g}, gradient norm clipped at "
         f"{s['max_grad_norm']:g}. One setting for all rows; the paper picks learning rate and KL weight per method, "
@@ -267,7 +295,7 @@ def deviations(table: Mapping[str, Any]) -> list[str]:
         "`bpo_split` is not in the paper.",
         f"Actions are written with {s['policy']['writing']} decoding"
         + (": the model cannot write an inadmissible action." if s["policy"]["writing"] == "constrained" else "."),
-        "Not attempted: PPO, VinePPO, WebShop, SWE-bench, the second model.",
+        *([f"Not attempted: {words.others}."] if words.others else []),
     ]
 
 

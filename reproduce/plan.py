@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bpo.config import Preset, RunConfig, load_preset
+from bpo.config import Preset, RunConfig, Sweep, load_preset
 from bpo.errors import BadInput, choose
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,14 +57,19 @@ class Plan:
     results: Path
 
     @property
+    def sweep(self) -> Sweep:
+        """The rows and seeds of this sandbox's table."""
+        return self.preset.sweep_of(self.sandbox)
+
+    @property
     def warm_start(self) -> tuple[RunConfig, Path]:
         """Configuration and folder of the evaluation of the initial policy, which no method changes."""
-        return self.config(self.rows[0], self.preset.sweep.seeds[0]), self.runs / "warm_start"
+        return self.config(self.rows[0], self.sweep.seeds[0]), self.runs / "warm_start"
 
     @property
     def rows(self) -> list[TableRow]:
         """The rows that the preset names."""
-        return [TableRow(row.label, row.method, row.parameters) for row in self.preset.sweep.rows]
+        return [TableRow(row.label, row.method, row.parameters) for row in self.sweep.rows]
 
     def config(self, row: TableRow, seed: int) -> RunConfig:
         """The checked configuration of one run."""
@@ -86,7 +91,7 @@ class Plan:
         Gradient noise is measured at the warm start on fixed tasks and streams: it is the same for every seed, so the first
         seed alone measures it.
         """
-        sweep, jobs = self.preset.sweep, []
+        sweep, jobs = self.sweep, []
         for seed in sweep.seeds:
             for row in rows:
                 config = self.config(row, seed)
@@ -105,12 +110,12 @@ def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
     told = str(Path(preset).resolve()) if preset.endswith((".yaml", ".yml")) else preset
     plan = Plan(told, loaded, sandbox, runs.resolve() / name, results.resolve() / name)
     labels = [row.label for row in plan.rows]
-    if not labels or not loaded.sweep.seeds:
+    if not labels or not plan.sweep.seeds:
         raise BadInput(f"preset {preset!r} has no rows or no seeds in its sweep")
     if len(set(labels)) < len(labels):
         raise BadInput(f"preset {preset!r} has two rows with the label {max(labels, key=labels.count)!r}")
     for row in plan.rows:
-        plan.config(row, loaded.sweep.seeds[0])
+        plan.config(row, plan.sweep.seeds[0])
     return plan
 
 

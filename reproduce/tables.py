@@ -13,12 +13,11 @@ from bpo import stats
 from bpo.stats import Estimate
 from reproduce.collect import Collected, RowRuns
 from reproduce.plan import BASELINES, mean_returns
+from reproduce.words import START, WORDS, tasks
 
 Run = Mapping[str, Any]
 
-START = "warm start"
-# The paper's ALFWorld column (Table 1, Qwen2.5-7B-Instruct, mean ± std of 3 seeds, 134 unseen games).
-PAPER = {START: "44.6 ± 2.1 (SFT)", "rloo": "58.3 ± 2.2", "grpo": "60.5 ± 2.0", "bpo": "66.4 ± 1.9 (M = 4, K = 4)"}
+# Returns of the paper's baselines.
 PAPER_RETURNS = 8
 ABOVE, INSIDE, BELOW = "above the warm start", "inside the noise", "below the warm start"
 # Fields that may differ between two runs of the same code on the same machine.
@@ -30,9 +29,10 @@ def build(collected: Collected) -> dict[str, Any]:
     config = collected.start["config"]
     splits = list(config["settings"]["eval_splits"])
     start = {split: outcomes([collected.start], split) for split in splits}
+    figures = WORDS[collected.sandbox].paper
     reference = noise_reference(collected.rows)
     target = speed_target(collected.rows)
-    rows = [_start_row(collected.start, start)]
+    rows = [_start_row(collected.start, start, figures)]
     for runs in collected.rows:
         results = [runs.runs[seed] for seed in sorted(runs.runs)]
         success = {split: outcomes(results, split) for split in splits}
@@ -42,9 +42,10 @@ def build(collected: Collected) -> dict[str, Any]:
                 "method": runs.row.method,
                 "parameters": results[0]["parameters"],
                 "matched_to": list(runs.row.matched_to),
-                "paper": paper(runs),
+                "paper": paper(runs, figures),
                 "seeds": sorted(runs.runs),
                 "success": {split: _success(success[split]) for split in splits},
+                "score": {split: _score(results, split) for split in splits},
                 "vs_start": {split: _against(success[split], start[split]) for split in splits},
                 "speed": speed(runs, target),
                 "noise": noise(runs, reference),
@@ -58,7 +59,7 @@ def build(collected: Collected) -> dict[str, Any]:
     return {
         "preset": collected.preset,
         "sandbox": collected.sandbox,
-        "games": games(config),
+        "games": tasks(config),
         "scale": collected.scale,
         "seeds": list(collected.seeds),
         "splits": splits,
@@ -71,6 +72,7 @@ def build(collected: Collected) -> dict[str, Any]:
         "pairs": pairs(collected.rows, splits[0]),
         "missing": list(collected.missing),
         "official": collected.official,
+        "rules": collected.rules,
     }
 
 
@@ -81,21 +83,13 @@ def strip_times(value: Any) -> Any:
     return [strip_times(inner) for inner in value] if isinstance(value, list) else value
 
 
-def games(config: Mapping[str, Any]) -> str:
-    """What the evaluation tasks are, in the words of the column heads."""
-    options = config["sandbox_options"]
-    if config["sandbox"] == "toy":
-        return "toy tree"
-    return "official ALFWorld games" if options.get("data") else f"generated, {options.get('difficulty', 'small')} rooms"
-
-
-def outcomes(results: Sequence[Run], split: str) -> np.ndarray:
-    """float64 [runs, tasks]: each task's success, averaged over its episodes; ValueError where the tasks differ."""
+def outcomes(results: Sequence[Run], split: str, what: str = "success") -> np.ndarray:
+    """float64 [runs, tasks]: each task's success or score, averaged over its episodes; ValueError where the tasks differ."""
     tables = []
     for result in results:
         by_task: dict[str, list[float]] = {}
         for episode in result["evaluation"][split]["episodes"]:
-            by_task.setdefault(episode["task"], []).append(float(episode["success"]))
+            by_task.setdefault(episode["task"], []).append(float(episode[what]))
         tables.append({task: float(np.mean(values)) for task, values in by_task.items()})
     if any(list(table) != list(tables[0]) for table in tables):
         raise ValueError(f"the runs were evaluated on different tasks of {split}")
@@ -207,23 +201,28 @@ def seconds(results: Sequence[Run]) -> dict[str, float | None]:
     return {name: _mean([run["seconds"][name] for run in results]) for name in ("rollout", "update")}
 
 
-def paper(runs: RowRuns) -> str:
+def paper(runs: RowRuns, figures: Mapping[str, str]) -> str:
     """The paper's figure for this method; its baselines were run at N = 8 alone, and it has no `bpo_split`."""
     method = runs.row.method
-    if method in BASELINES:
-        figure = f"{PAPER[method]} (N = {PAPER_RETURNS})"
+    if method in BASELINES and method in figures:
+        figure = f"{figures[method]} (N = {PAPER_RETURNS})"
         return figure if runs.planned == PAPER_RETURNS else f"none at N = {runs.planned}; {figure}"
-    return PAPER.get(method, "none")
+    return figures.get(method, "none")
 
 
-def _start_row(result: Run, start: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _start_row(result: Run, start: Mapping[str, np.ndarray], figures: Mapping[str, str]) -> dict[str, Any]:
     return {
         "label": START,
         "method": None,
-        "paper": PAPER[START],
+        "paper": figures.get(START, "none"),
         "success": {split: _success(values) for split, values in start.items()},
+        "score": {split: _score([result], split) for split in start},
         "by_type": {split: by_type([result], split) for split in start},
     }
+
+
+def _score(results: Sequence[Run], split: str) -> dict[str, Any]:
+    return _success(outcomes(results, split, "score"))
 
 
 def _success(values: np.ndarray) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from bpo.config import load_preset
 from bpo.policies.lm import LMPolicy
 from bpo.policies.settings import WarmStart
 from bpo.policies.warmstart import warm_start
-from bpo.sandboxes import factory
+from bpo.sandboxes import demonstration, factory
 from bpo.train import read_metrics
 
 OPTIONS = {"difficulty": "tiny"}
@@ -22,7 +22,7 @@ OPTIONS = {"difficulty": "tiny"}
 def folder(tmp_path_factory):
     """A saved model, as save_pretrained writes it."""
     recipe = WarmStart(games=12, demonstrations=1, epochs=1, vocab_size=400, size="micro")
-    policy = warm_start(factory("household", OPTIONS), recipe, cache=False)
+    policy = warm_start(factory("household", OPTIONS), recipe, demonstrate=demonstration("household"), cache=False)
     path = tmp_path_factory.mktemp("model")
     policy.save(path)
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {entry.name for entry in path.iterdir()}
@@ -30,11 +30,10 @@ def folder(tmp_path_factory):
 
 
 def preset(tmp_path, policy, start=None):
-    section = {"options": OPTIONS, "policy": {"kind": "hf", "max_action_tokens": 12, **policy}}
+    section = {"scale": "test", "options": OPTIONS, "policy": {"kind": "hf", "max_action_tokens": 12, **policy}}
     section |= {"warm_start": start} if start else {}
     plain = {
         "description": "test",
-        "scale": "test",
         "settings": {
             "updates": 2,
             "tasks_per_update": 2,

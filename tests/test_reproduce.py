@@ -25,11 +25,10 @@ from reproduce.processes import ROOT, Notebook, Pool, check_parameters
 # The branching row has three returns per tree; GRPO matches it, and RLOO at three returns has to be added.
 PRESET = """
 description: two short runs
-scale: "toy: numbers mean nothing"
 settings: {updates: 2, tasks_per_update: 2, lr: 0.1, beta: 0.05, curve_every: 1, curve_tasks: 8, eval_tasks: 8,
            checkpoint_every: 1, concurrency: 8}
 sandboxes:
-  toy: {options: {returns: [0, 0, 1, 0, 1, 1, 0, 1]}, policy: {kind: tabular}}
+  toy: {scale: "toy: numbers mean nothing", options: {returns: [0, 0, 1, 0, 1, 1, 0, 1]}, policy: {kind: tabular}}
 methods: {bpo_split: {points: 1, width: 3, gap: 1, unit: steps}}
 sweep:
   seeds: [0]
@@ -265,7 +264,10 @@ def _lives(pid: int) -> bool:
 
 
 def run_of(method, wins, curve, returns=3, seed=0, draws=()):
-    episodes = [{"task": f"t{i}", "sample": 0, "success": bool(win), "task_type": "toy"} for i, win in enumerate(wins)]
+    episodes = [
+        {"task": f"t{i}", "sample": 0, "success": bool(win), "score": 0.5 + 0.5 * win, "task_type": "toy"}
+        for i, win in enumerate(wins)
+    ]
     share = sum(wins) / len(wins)
     split = {"episodes": episodes, "success": share, "by_type": {"toy": [share, len(wins)]}}
     ledger = {"returns": returns, "env_steps": 9, "prefilled": 5, "generated": 4}
@@ -293,7 +295,9 @@ def collected():
         RowRuns(TableRow("rloo N13", "rloo"), 13, {0: run_of("rloo", low, [0.2, 0.3, 0.3], 13, draws=[1.0, 1.1, 1.2])}),
         RowRuns(TableRow("grpo N13", "grpo"), 13, {0: run_of("grpo", middle, [0.2, 0.5, 0.4], 13, draws=[1.0, 2.0, 3.0])}),
     ]
-    return Collected("smoke", "toy", "by hand", (0,), run_of("rloo", low, [0.2]), tuple(rows), ("grpo N8, seed 0",), None)
+    return Collected(
+        "smoke", "household", "by hand", (0,), run_of("rloo", low, [0.2]), tuple(rows), ("grpo N8, seed 0",), None, None
+    )
 
 
 def test_table_says_what_the_numbers_say():
@@ -309,6 +313,8 @@ def test_table_says_what_the_numbers_say():
     assert bpo["noise"]["scale_free"]["value"] == pytest.approx(1)
     assert (bpo["zero_gradient"], bpo["norm_clipped"]) == (0.5, 0.5)
     assert grpo["paper"] == "none at N = 13; 60.5 ± 2.0 (N = 8)"
+    toy = tables.build(Collected(**{**vars(collected()), "sandbox": "toy"}))
+    assert {row["paper"] for row in toy["rows"]} == {"none"}
     assert [pair["sign"] for pair in table["pairs"]] == [1, 1, 0]
     text = " ".join(markdown.findings(table))
     assert "above: bpo" in text
@@ -324,6 +330,22 @@ def test_table_admits_when_nothing_beats_the_warm_start():
     facts = collected()
     table = tables.build(Collected(**{**vars(facts), "rows": facts.rows[1:2]}))
     assert "No row is above the warm start" in " ".join(markdown.findings(table))
+
+
+def test_graded_scores_and_rule_policies_stand_beside_success():
+    """Only sandboxes with rule policies have scores that are not success: half a point of every loss here."""
+    plain = tables.build(collected())
+    assert "score" not in markdown.markdown(plain)
+    ends = {split: {"success": 12.5, "score": 34.25, "steps": 3.0} for split in plain["splits"]}
+    rules = {"rows": {"first hit": ends}, "shared_with_train": dict.fromkeys(plain["splits"], "0 of 3 products")}
+    table = tables.build(Collected(**{**vars(collected()), "rules": rules}))
+    assert table["rows"][0]["score"]["valid_seen"]["value"] == pytest.approx(0.6)
+    heads, rows = markdown.success_table(table)
+    assert heads[2] == "score, seen"
+    assert rows[0][2].startswith("60.0 [")
+    text = markdown.summary(table)
+    assert "| first hit | 12.5 | 34.2 | 3.0 | 12.5 | 34.2 | 3.0 |" in text
+    assert "seen and train: 0 of 3 products" in text
 
 
 def test_table_without_times_is_made_of_the_same_text():

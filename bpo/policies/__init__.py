@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bpo.errors import BadInput, require
 from bpo.policy import Policy
-from bpo.sandboxes import factory
+from bpo.sandboxes import demonstration, factory
 
 if TYPE_CHECKING:
     from bpo.config import RunConfig
@@ -36,4 +36,5 @@ def make_policy(config: RunConfig, report: Callable[[str, int, int], None] | Non
 
     if config.warm_start is None:
         return LMPolicy.load(settings.model, **writing(settings))
-    return warm_start(factory(config.sandbox, config.sandbox_options), config.warm_start, settings, progress=report)
+    make, demonstrate = factory(config.sandbox, config.sandbox_options), demonstration(config.sandbox)
+    return warm_start(make, config.warm_start, settings, demonstrate=demonstrate, progress=report)

@@ -22,11 +22,11 @@ SIZES = {
 def train_tokenizer(texts: Iterable[str], vocab_size: int = 1024) -> PreTrainedTokenizerFast:
     """Byte-level BPE trained on `texts`: deterministic, lossless, with <pad>, <bos> and <eos>.
 
-    A word with the space before it is at most one token, a digit is exactly one ("cabinet 12" is "cabinet", " 1", "2"), and a
-    newline is one, so that it can close an action.
+    A word with the space before it is at most one token, and so is WebShop's mark [SEP] between two parts of a page; a digit is
+    exactly one ("cabinet 12" is "cabinet", " 1", "2"), and a newline is one, so that it can close an action.
     """
     tokenizer = Tokenizer(models.BPE())
-    words = Regex(r" ?\d| ?\p{L}+| ?[^\s\p{L}\d]+|\n|\s")
+    words = Regex(r" ?\[SEP\]| ?\d| ?\p{L}+| ?[^\s\p{L}\d]+|\n|\s")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(words, behavior="isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import inspect
 import json
-import os
 import random
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
 from bpo.cache import cache_dir
 from bpo.errors import BadInput
+from bpo.files import locked, published
 from bpo.policies.imitation import Episode, Progress, imitate
 from bpo.policies.lm import LMPolicy
 from bpo.policies.settings import PolicySettings, WarmStart
@@ -36,7 +33,7 @@ def warm_start(
     recipe: WarmStart | None = None,
     settings: PolicySettings | None = None,
     *,
-    demonstrate: Demonstrate | None = None,
+    demonstrate: Demonstrate,
     cache: bool = True,
     progress: Progress | None = None,
 ) -> LMPolicy:
@@ -45,21 +42,21 @@ def warm_start(
     sandbox_factory  makes the sandbox whose tasks are demonstrated
     settings         which model is trained: a tiny one made here, or a pretrained one; and how it reads and writes
     demonstrate      (game, seed) -> winning actions, where game is what the sandbox's method `game` says of the task id, or the
-                     id itself where it has none; default: the household sandbox's demonstrations
+                     id itself where it has none; [] where a game cannot be demonstrated
     progress         called as progress(what, done, total)
 
     The cache key covers the recipe, the sandbox's settings, the code that matters and the library versions. A second process
     that wants the same policy waits for the first. Errors: BadInput if a demonstration does not win.
     """
     recipe, settings = recipe or WarmStart(), settings or PolicySettings()
-    if demonstrate is None:
-        from bpo.sandboxes.household import demonstration as demonstrate
     if not cache:
         return _make(sandbox_factory, recipe, settings, demonstrate, progress)
     folder = cache_dir("warmstart") / fingerprint(sandbox_factory, recipe, settings, demonstrate)
-    with _lock(folder.with_suffix(".lock")):
+    with locked(folder.with_suffix(".lock")):
         if not (folder / "policy.json").exists():
-            _publish(_make(sandbox_factory, recipe, settings, demonstrate, progress), folder)
+            policy = _make(sandbox_factory, recipe, settings, demonstrate, progress)
+            with published(folder) as temporary:
+                policy.save(temporary)
     return LMPolicy.load(folder, **writing(settings))
 
 
@@ -72,18 +69,26 @@ def writing(settings: PolicySettings) -> dict:
 def demonstrations(
     sandbox: Sandbox, recipe: WarmStart, demonstrate: Demonstrate, progress: Progress | None = None
 ) -> list[Episode]:
-    """Plays the recipe's demonstrations; each episode is a list of (observation, action)."""
-    tasks = sandbox.tasks(recipe.split)
-    if len(tasks) < recipe.games:
-        raise BadInput(f"the recipe wants {recipe.games} games, split {recipe.split!r} has {len(tasks)}")
+    """Plays the recipe's demonstrations; each episode is a list of (observation, action).
+
+    Games that cannot be demonstrated are passed over; BadInput where fewer than the recipe wants are left.
+    """
     game = getattr(sandbox, "game", lambda task: task)
-    episodes = []
-    for number, task in enumerate(tasks[: recipe.games]):
-        for seed in range(recipe.demonstrations):
+    episodes, games = [], 0
+    for task in sandbox.tasks(recipe.split):
+        if games == recipe.games:
+            break
+        plays = [demonstrate(game(task), seed) for seed in range(recipe.demonstrations)]
+        if not all(plays):
+            continue
+        for seed, actions in enumerate(plays):
             rng = random.Random(f"{recipe.seed}/{task}/{seed}/hesitation")
-            episodes.append(_play(sandbox, task, demonstrate(game(task), seed), recipe.hesitation, rng))
+            episodes.append(_play(sandbox, task, actions, recipe.hesitation, rng))
+        games += 1
         if progress:
-            progress("demonstrations", number + 1, recipe.games)
+            progress("demonstrations", games, recipe.games)
+    if games < recipe.games:
+        raise BadInput(f"the recipe wants {recipe.games} games, split {recipe.split!r} has {games} that can be demonstrated")
     return episodes
 
 
@@ -93,6 +98,8 @@ def _play(sandbox: Sandbox, task: str, actions: Sequence[str], hesitation: float
     for action in actions:
         while spare > 0 and rng.random() < hesitation:
             idle = [a for a in observation.actions or () if a.split()[0] in IDLE]
+            if not idle:
+                break
             seen.append((observation, rng.choice(idle)))
             observation, spare = sandbox.step(seen[-1][1]).observation, spare - 1
         seen.append((observation, action))
@@ -159,23 +166,3 @@ def _package(thing) -> list[Path]:
     """The source files beside the one that defines `thing`: the whole package, or the file alone outside of bpo's sandboxes."""
     path = Path(inspect.getfile(inspect.unwrap(thing)))
     return sorted(path.parent.glob("*.py")) if ".sandboxes." in thing.__module__ else [path]
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold `path` against other processes; a process that dies lets go of it."""
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _publish(policy: LMPolicy, folder: Path) -> None:
-    """Save so that `folder` is absent or whole, whatever happens in between."""
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".tmp-"))
-    try:
-        policy.save(temporary)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(temporary, folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bpo.errors import BadInput, choose
@@ -21,14 +21,35 @@ def _toy(**options: Any) -> Sandbox:
     return ToyTree(**options)
 
 
+def _webshop(**options: Any) -> Sandbox:
+    from bpo.sandboxes.webshop import WebShop
+
+    return WebShop(**options)
+
+
 def _stock_household(**options: Any) -> Sandbox:
     from bpo.sandboxes.household.stock import StockHousehold
 
     return StockHousehold(**options)
 
 
-SANDBOXES: dict[str, Callable[..., Sandbox]] = {"household": _household, "toy": _toy}
-OPTIONS = {"household": ("difficulty", "data", "max_steps"), "toy": ("returns", "width")}
+SANDBOXES: dict[str, Callable[..., Sandbox]] = {"household": _household, "toy": _toy, "webshop": _webshop}
+OPTIONS = {
+    "household": ("difficulty", "data", "max_steps"),
+    "toy": ("returns", "width"),
+    "webshop": ("data", "size", "goals", "splits", "observation", "protocol", "max_steps", "page_size", "queries"),
+}
+
+
+def demonstration(name: str) -> Callable[[Any, int], Sequence[str]]:
+    """What plays a sandbox for a warm start: (game, seed) -> winning actions; BadInput for a sandbox without such."""
+    if name == "household":
+        from bpo.sandboxes.household import demonstration as play
+    elif name == "webshop":
+        from bpo.sandboxes.webshop import demonstration as play
+    else:
+        raise BadInput(f"the sandbox {name!r} has no demonstrations, so its policy cannot be warm-started")
+    return play
 
 
 def factory(name: str, options: Mapping[str, Any] | None = None) -> Callable[[], Sandbox]:
@@ -46,8 +67,8 @@ def fork_check(
 ) -> tuple[Callable[[], Sandbox], Callable[[], Sandbox], list[str]]:
     """What `bpo check-fork` walks in: the sandbox, the reference that replays its paths, and the tasks.
 
-    household is replayed on the stock engine, in rooms of full size or in official games of valid_seen. The
-    step limit is raised so that random walks are not cut short.
+    household is replayed on the stock engine, in rooms of full size or in official games of valid_seen; webshop and toy are
+    replayed by themselves. The step limit is raised so that random walks are not cut short.
     """
     choose("sandbox", name, SANDBOXES)
     if data is not None and "data" not in OPTIONS[name]:
@@ -55,7 +76,11 @@ def fork_check(
     if name == "toy":
         make = factory(name, {"returns": [float(i % 3 == 0) for i in range(2**10)]})
         return make, make, list(make().tasks("train"))
-    options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {"difficulty": "full"})}
+    options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {})}
+    if name == "webshop":
+        make = factory(name, options)
+        return make, make, list(make().tasks("train"))
+    options |= {} if data else {"difficulty": "full"}
     make = factory(name, options)
     probe = make()
     tasks = probe.tasks("valid_seen" if data else "train")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bpo.errors import BadInput, choose
+from bpo.files import expanded
 
 if TYPE_CHECKING:
     from bpo.sandboxes.household.scene import Scene
@@ -69,17 +70,14 @@ class GameFolder:
     """
 
     def __init__(self, folder: str | os.PathLike):
-        expanded = os.path.expanduser(os.path.expandvars(os.fspath(folder)))
-        if "$" in expanded:
-            raise BadInput(f"the data directory {os.fspath(folder)!r} names an environment variable that is not set")
-        root = Path(expanded)
-        if not root.is_dir():
-            raise BadInput(f"the data directory {expanded!r} does not exist; it should hold json_2.1.1 (see alfworld-download)")
-        root = root / "json_2.1.1" if (root / "json_2.1.1").is_dir() else root
+        told = expanded(folder)
+        root = told / "json_2.1.1" if (told / "json_2.1.1").is_dir() else told
         self.root = root
         self.splits = sorted(child.name for child in root.iterdir() if child.is_dir() and _has_game(child))
         if not self.splits:
-            raise BadInput(f"the data directory {expanded!r} holds no games (json_2.1.1/<split>/**/game.tw-pddl)")
+            raise BadInput(
+                f"the data directory {str(told)!r} holds no games (json_2.1.1/<split>/**/game.tw-pddl; see alfworld-download)"
+            )
 
     def tasks(self, split: str) -> tuple[str, ...]:
         """Ids of a split's games in sorted order."""

@@ -215,10 +215,12 @@ def finish(plan: Plan, limit_s: float, console: Console, *, strict: bool) -> lis
 
 
 def official(plan: Plan, console: Console) -> None:
-    """Stage 1c: warm start and best row on the official games, where they are; a message where not."""
+    """Stage 1c: warm start and best household row on the official games, where they are; a message where not."""
     from reproduce.official import LABEL, data_folder, evaluate_official
 
-    data = data_folder(plan.sandbox)
+    if plan.sandbox != "household":
+        return
+    data = data_folder()
     if data is None:
         console.print(f"{LABEL}: left out (optional): set $ALFWORLD_DATA to the folder that alfworld-download filled")
         return
@@ -269,10 +271,14 @@ def _publish(plan: Plan, collected: Collected, tables_notebook: Notebook) -> Non
 def _print(table: dict[str, Any], console: Console) -> None:
     split = table["splits"][0]
     heads = [f"{table['games']}: {markdown.short(name)} [95 %]" for name in table["splits"]]
-    shown = Table("row", *heads, f"minus warm start, {markdown.short(split)}", "returns per tree", "paper (another experiment)")
+    scored = [f"score, {markdown.short(name)}" for name in table["splits"]] if table["rules"] else []
+    shown = Table(
+        "row", *heads, *scored, f"minus warm start, {markdown.short(split)}", "returns per tree", "paper (another experiment)"
+    )
     for row in table["rows"]:
         returns = row.get("returns_per_tree")
         cells = [markdown.spread(row["success"][name]) for name in table["splits"]]
+        cells += [markdown.spread(row["score"][name]) for name in table["splits"]] if table["rules"] else []
         used = f"{returns['used']:.2f}" if returns else markdown.NONE
         shown.add_row(row["label"], *cells, markdown.against(row, split, short_words=True), used, row["paper"])
     console.print(f"{table['preset']} on {table['sandbox']}: {table['scale']}", markup=False)

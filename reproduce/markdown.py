@@ -79,20 +79,17 @@ def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]
     """Success and difference to the warm start on every split, with the paper's figure beside it."""
     heads = ["row"]
     for split in table["splits"]:
-        heads += [f"{table['games']}: {short(split)}", *_score_head(table, split), f"minus warm start, {short(split)}"]
+        heads += [f"{table['games']}: {short(split)}", f"minus warm start, {short(split)}"]
+        heads += [f"score, {short(split)}", f"score minus warm start, {short(split)}"] if table["rules"] else []
     rows = []
     for row in table["rows"]:
         cells = [row["label"]]
         for split in table["splits"]:
             seeds = " / ".join(percent(value) for value in row["success"][split]["seeds"])
-            scored = [spread(row["score"][split])] if table["rules"] else []
-            cells += [f"{spread(row['success'][split])} ({seeds})", *scored, against(row, split)]
+            cells += [f"{spread(row['success'][split])} ({seeds})", against(row, split)]
+            cells += [spread(row["score"][split]), against(row, split, "score_vs_start")] if table["rules"] else []
         rows.append([*cells, row["paper"]])
     return [*heads, WORDS[table["sandbox"]].paper_head], rows
-
-
-def _score_head(table: Mapping[str, Any], split: str) -> list[str]:
-    return [f"score, {short(split)}"] if table["rules"] else []
 
 
 def cells(table: Mapping[str, Any]) -> str:
@@ -116,11 +113,11 @@ def rules(table: Mapping[str, Any]) -> list[str]:
     return [grid(heads, lines), f"What splits share, counted over all of their tasks: {shared}."]
 
 
-def against(row: Row, split: str, short_words: bool = False) -> str:
+def against(row: Row, split: str, what: str = "vs_start", short_words: bool = False) -> str:
     """Difference to the warm start with interval and verdict, or only the verdict's word that matters (above, noise, below)."""
-    if "vs_start" not in row:
+    if what not in row:
         return NONE
-    gap = row["vs_start"][split]
+    gap = row[what][split]
     word = {ABOVE: "above", INSIDE: "noise", BELOW: "below"}[gap["verdict"]] if short_words else gap["verdict"]
     return f"{spread(gap, signed=True)}: {word}"
 
@@ -227,6 +224,8 @@ def findings(table: Mapping[str, Any]) -> list[str]:
         )
     else:
         said.append(f"At least two methods are above the warm start: {', '.join(methods)}.")
+    if table["rules"]:
+        said.append(f"The same by score, above: {listed(by_score(table, ABOVE))}; below: {listed(by_score(table, BELOW))}.")
     outside = [pair for pair in table["pairs"] if pair["sign"]]
     for pair in outside:
         high, low = (pair["a"], pair["b"]) if pair["sign"] > 0 else (pair["b"], pair["a"])
@@ -243,6 +242,11 @@ def findings(table: Mapping[str, Any]) -> list[str]:
             used = [f"{label} ({returns_of(rows, label):.2f} used)" for label in row["matched_to"]]
             said.append(f"{row['label']} is the baseline at the returns of {' and '.join(used)}.")
     return said
+
+
+def by_score(table: Mapping[str, Any], verdict: str) -> list[Row]:
+    """The rows whose score on the first split is above, or below, the warm start's."""
+    return [row for row in trained(table) if row["score_vs_start"][table["splits"][0]]["verdict"] == verdict]
 
 
 def speed_note(table: Mapping[str, Any]) -> str:

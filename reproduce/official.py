@@ -15,10 +15,10 @@ from reproduce.plan import Plan
 LABEL = "official ALFWorld games, tiny model"
 
 
-def data_folder(sandbox: str) -> Path | None:
-    """The folder with the official games, from $ALFWORLD_DATA; None where they are absent or the sandbox is another."""
+def data_folder() -> Path | None:
+    """The folder with the official games, from $ALFWORLD_DATA; None where they are absent."""
     told = os.environ.get("ALFWORLD_DATA")
-    folder = Path(told).expanduser() if told and sandbox == "household" else None
+    folder = Path(told).expanduser() if told else None
     return folder if folder is not None and (folder / "json_2.1.1").is_dir() else None
 
 

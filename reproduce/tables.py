@@ -29,13 +29,15 @@ def build(collected: Collected) -> dict[str, Any]:
     config = collected.start["config"]
     splits = list(config["settings"]["eval_splits"])
     start = {split: outcomes([collected.start], split) for split in splits}
+    start_score = {split: outcomes([collected.start], split, "score") for split in splits}
     figures = WORDS[collected.sandbox].paper
     reference = noise_reference(collected.rows)
     target = speed_target(collected.rows)
-    rows = [_start_row(collected.start, start, figures)]
+    rows = [_start_row(collected.start, start, start_score, figures)]
     for runs in collected.rows:
         results = [runs.runs[seed] for seed in sorted(runs.runs)]
         success = {split: outcomes(results, split) for split in splits}
+        score = {split: outcomes(results, split, "score") for split in splits}
         rows.append(
             {
                 "label": runs.row.label,
@@ -45,8 +47,9 @@ def build(collected: Collected) -> dict[str, Any]:
                 "paper": paper(runs, figures),
                 "seeds": sorted(runs.runs),
                 "success": {split: _success(success[split]) for split in splits},
-                "score": {split: _score(results, split) for split in splits},
+                "score": {split: _success(score[split]) for split in splits},
                 "vs_start": {split: _against(success[split], start[split]) for split in splits},
+                "score_vs_start": {split: _against(score[split], start_score[split]) for split in splits},
                 "speed": speed(runs, target),
                 "noise": noise(runs, reference),
                 "returns_per_tree": {"used": mean_returns(results), "planned": runs.planned},
@@ -210,19 +213,17 @@ def paper(runs: RowRuns, figures: Mapping[str, str]) -> str:
     return figures.get(method, "none")
 
 
-def _start_row(result: Run, start: Mapping[str, np.ndarray], figures: Mapping[str, str]) -> dict[str, Any]:
+def _start_row(
+    result: Run, start: Mapping[str, np.ndarray], score: Mapping[str, np.ndarray], figures: Mapping[str, str]
+) -> dict[str, Any]:
     return {
         "label": START,
         "method": None,
         "paper": figures.get(START, "none"),
         "success": {split: _success(values) for split, values in start.items()},
-        "score": {split: _score([result], split) for split in start},
+        "score": {split: _success(values) for split, values in score.items()},
         "by_type": {split: by_type([result], split) for split in start},
     }
-
-
-def _score(results: Sequence[Run], split: str) -> dict[str, Any]:
-    return _success(outcomes(results, split, "score"))
 
 
 def _success(values: np.ndarray) -> dict[str, Any]:

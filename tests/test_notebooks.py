@@ -30,7 +30,7 @@ def test_there_are_notebooks():
 def test_valid_and_small(path, notebook):
     nbformat.validate(notebook)
     assert path.stat().st_size < 500_000
-    assert re.fullmatch(r"\d\d_[a-z0-9_]+\.ipynb", path.name)
+    assert re.fullmatch(r"\d\d[a-z]?_[a-z0-9_]+\.ipynb", path.name)
 
 
 def test_kernel_is_the_usual_one_and_no_widget_state(notebook):

@@ -341,8 +341,9 @@ def test_graded_scores_and_rule_policies_stand_beside_success():
     table = tables.build(Collected(**{**vars(collected()), "rules": rules}))
     assert table["rows"][0]["score"]["valid_seen"]["value"] == pytest.approx(0.6)
     heads, rows = markdown.success_table(table)
-    assert heads[2] == "score, seen"
-    assert rows[0][2].startswith("60.0 [")
+    assert heads[3:5] == ["score, seen", "score minus warm start, seen"]
+    assert rows[0][3].startswith("60.0 [")
+    assert rows[1][4].startswith("+30.0 [")
     text = markdown.summary(table)
     assert "| first hit | 12.5 | 34.2 | 3.0 | 12.5 | 34.2 | 3.0 |" in text
     assert "seen and train: 0 of 3 products" in text
@@ -397,10 +398,9 @@ def test_official_rows_are_labelled_and_begin_with_the_warm_start():
 
 def test_official_games_are_looked_for_where_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
-    assert official.data_folder("household") is None
+    assert official.data_folder() is None
     (tmp_path / "json_2.1.1").mkdir()
-    assert official.data_folder("household") == tmp_path
-    assert official.data_folder("toy") is None
+    assert official.data_folder() == tmp_path
     assert official.best_row(collected()).row.label == "bpo"
 
 

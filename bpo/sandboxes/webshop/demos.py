@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from bpo.sandboxes.webshop import pages
@@ -10,24 +11,27 @@ from bpo.sandboxes.webshop.phrases import queries
 from bpo.sandboxes.webshop.rules import oracle
 from bpo.sandboxes.webshop.sandbox import Errand
 
-# Chances per session: to search a part of the instruction, to open another product of the page first, to read a sub-page.
-PART, DETOUR, READ = 0.5, 0.25, 0.15
+# Chances per session: to open another product of the page first, and to read a sub-page.
+DETOUR, READ = 0.1, 0.1
 
 
 def demonstration(errand: Errand, seed: int) -> list[str]:
     """A session that buys what fits entirely (R = 1) within the step limit; [] where the shopper does not manage that.
 
-    Variety comes from `seed`: which part of the instruction is searched, whether another product is looked at first, and
-    whether the description or the features are read.
+    The search is one of those, by chance, that list the product soonest. Variety comes from `seed` too: whether another
+    product is looked at first, and whether the description or the features are read.
     """
     rng = random.Random(f"webshop/{errand.task}/demonstration/{seed}")
-    found = queries(errand.goal.text)
-    query = rng.choice(found[1:]) if len(found) > 1 and rng.random() < PART else found[0]
-    for attempt in ((query, True), (query, False), (found[0], False)):
-        actions = _shop(errand, *attempt, rng)
-        if actions:
-            return actions
-    return []
+    pages_to = {query: _page_of(errand, query) for query in queries(errand.goal.text)}
+    soonest = min(pages_to.values())
+    query = rng.choice([query for query, page in pages_to.items() if page == soonest])
+    return _shop(errand, query, True, rng) or _shop(errand, query, False, rng)
+
+
+def _page_of(errand: Errand, query: str) -> float:
+    """The page of results that lists the product, infinite where none does."""
+    found = errand.shop.catalogue.search(query.lower())
+    return found.index(errand.goal.asin) // errand.shop.page_size if errand.goal.asin in found else math.inf
 
 
 def _shop(errand: Errand, query: str, wander: bool, rng: random.Random) -> list[str]:

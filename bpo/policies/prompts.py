@@ -33,6 +33,19 @@ class Context:
     history: tuple[tuple[str, str], ...] = ()
 
 
+def spelled(action: str) -> str:
+    """An action as the transcript writes it: a word in brackets gets the space before it that it has everywhere else.
+
+    Vocabularies hold " brown" and "brown" as two tokens, and copying one that was read is easier than translating it.
+    """
+    return action.replace("[", "[ ")
+
+
+def unspelled(text: str) -> str:
+    """The action behind `spelled` text; a space that an action really has after a bracket is lost."""
+    return text.replace("[ ", "[")
+
+
 class TranscriptStyle:
     """Task, first observation, then action and observation in turn; ids are kept, so every path is one growing sequence.
 
@@ -43,7 +56,7 @@ class TranscriptStyle:
         self._tokenizer = tokenizer
         self._newline = self._encode("\n")[-1:]
         # The tokens of an action begin with a space, which most vocabularies fuse with the word after it.
-        self.codec = ActionCodec(tokenizer, lead=" ", terminator=self._newline)
+        self.codec = ActionCodec(tokenizer, lead=" ", terminator=self._newline, spell=spelled)
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
@@ -71,7 +84,7 @@ class TranscriptStyle:
     def parse(self, tokens: list[int], actions: tuple[str, ...] | None) -> str:
         """The first line; "" (to which a sandbox answers that nothing happens) if the line is empty."""
         text = self._tokenizer.decode(tokens, skip_special_tokens=True)
-        return as_admissible(text.split("\n", 1)[0], actions)
+        return as_admissible(unspelled(text.split("\n", 1)[0]), actions)
 
 
 class WindowedStyle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from bpo.errors import BadInput
@@ -44,17 +44,19 @@ class ActionCodec:
 
     lead        text before every action (a space after a cue that ends in a letter or sign)
     terminator  ids that close every action, so that no action is a prefix of another
+    spell       how an action is written
     """
 
-    def __init__(self, tokenizer, lead: str, terminator: tuple[int, ...]):
+    def __init__(self, tokenizer, lead: str, terminator: tuple[int, ...], spell: Callable[[str], str] = str):
         self._tokenizer = tokenizer
         self._lead = lead
         self._terminator = terminator
+        self._spell = spell
         self.encode = lru_cache(maxsize=100_000)(self._encode)
         self.trie = lru_cache(maxsize=4_096)(self._trie)
 
     def _encode(self, action: str) -> tuple[int, ...]:
-        return (*self._tokenizer.encode(self._lead + action, add_special_tokens=False), *self._terminator)
+        return (*self._tokenizer.encode(self._lead + self._spell(action), add_special_tokens=False), *self._terminator)
 
     def _trie(self, actions: tuple[str, ...]) -> Node:
         return build({action: self.encode(action) for action in actions})

@@ -17,6 +17,7 @@ from bpo.errors import BadInput
 from bpo.files import locked, published
 from bpo.policies.imitation import Episode, Progress, imitate
 from bpo.policies.lm import LMPolicy
+from bpo.policies.prompts import spelled
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.tiny import tiny_model, train_tokenizer
 from bpo.provenance import module_code
@@ -137,7 +138,7 @@ def transcript(episode: Episode) -> str:
     """The episode as plain text, for the tokenizer to learn from."""
     lines = [episode[0][0].task]
     for observation, action in episode:
-        lines += [observation.text, f"> {action}"]
+        lines += [observation.text, f"> {spelled(action)}"]
     return "\n".join(lines)
 
 

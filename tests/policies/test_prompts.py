@@ -2,7 +2,7 @@ import pytest
 from rooms import room
 
 from bpo.errors import BadInput
-from bpo.policies.prompts import STYLES, windowed_prompt
+from bpo.policies.prompts import STYLES, spelled, unspelled, windowed_prompt
 from bpo.policies.trie import build, forced
 from bpo.policy import Decision
 from bpo.sandbox import Observation
@@ -95,3 +95,15 @@ def test_trie_runs_and_conflicts():
         build({"a": (1, 2), "ab": (1, 2, 3)})
     with pytest.raises(BadInput, match="terminator"):
         build({"ab": (1, 2, 3), "a": (1, 2)})
+
+
+@pytest.mark.parametrize("action", ["click[brown]", "search[a [b] c]", "go to shelf 1", "click[buy now]"])
+def test_words_in_brackets_are_the_tokens_that_they_are_elsewhere(tokenizer, action):
+    """The transcript writes "click[ brown]", and reads back what the sandbox is given."""
+    style = STYLES["transcript"](tokenizer, "free")
+    assert unspelled(spelled(action)) == action
+    assert style.parse(list(style.written(action)), None) == action
+    assert style.parse(list(style.written(action)), ("look", action.upper())) == action.upper()
+    word = tokenizer.encode(" brown", add_special_tokens=False)
+    tokens = list(style.codec.encode("click[brown]"))
+    assert any(tokens[i : i + len(word)] == word for i in range(len(tokens)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from bpo.errors import BadInput
 from bpo.sandbox import Observation, Outcome, Sandbox
 
 JUMP = 0.08  # chance per turn that a branch goes on from an older snapshot instead of its newest
+FORKED = 0.2  # share of the steps that a fork plays before the sandbox itself does
 SHOWN = 5  # differences that a report describes
 
 
@@ -59,12 +61,13 @@ def check_fork(
     """Walk in `games` of the tasks, evenly spread, with `branches` interleaved branches of about `steps` steps each.
 
     At each turn a random branch is restored, its state compared with what that branch saw last, one action played and the new
-    state snapshotted; now and then a branch goes on from an older snapshot. Afterwards every path is played again from a fresh
+    state snapshotted; now and then a branch goes on from an older snapshot, or a fork plays the action first, which must come
+    to the same and leave the sandbox where it was. Afterwards every path is played again from a fresh
     reset of `reference()` (default: of `make_sandbox()`), which needs reset and step alone. Compared are the text, the
     admissible actions, reward and done, and `raw()` where both sandboxes have it. `propose` chooses actions (default:
     `by_verb`).
     """
-    rng = np.random.default_rng(seed)
+    rng, forks = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     sandbox = make_sandbox()
     replay = (reference or make_sandbox)()
     differences: list[str] = []
@@ -75,7 +78,7 @@ def check_fork(
         for index in np.linspace(0, len(tasks) - 1, games).astype(int):
             task = tasks[int(index)]
             raw = hasattr(sandbox, "raw") and hasattr(replay, "raw")
-            paths = _walk(sandbox, task, branches, steps, rng, propose or by_verb, raw, differences)
+            paths = _walk(sandbox, task, branches, steps, rng, forks, propose or by_verb, raw, differences)
             for path in paths:
                 compared += _replay(replay, task, path, raw, differences)
     finally:
@@ -85,16 +88,23 @@ def check_fork(
 
 
 def by_verb(observation: Observation, rng: np.random.Generator) -> str:
-    """A random action whose first word is drawn first, so that rare kinds of action are played as often as common ones."""
+    """A random action whose verb is drawn first, so that rare kinds of action are played as often as common ones.
+
+    The verb is what stands before the first space or bracket.
+    """
     if not observation.actions:
         raise BadInput("this sandbox lists no actions: give check_fork a `propose` function")
-    verbs = sorted({action.split()[0] for action in observation.actions})
+    verbs = sorted({_verb(action) for action in observation.actions})
     verb = verbs[rng.integers(len(verbs))]
-    fitting = [action for action in observation.actions if action.split()[0] == verb]
+    fitting = [action for action in observation.actions if _verb(action) == verb]
     return fitting[rng.integers(len(fitting))]
 
 
-def _walk(sandbox, task, branches, steps, rng, propose, raw, differences) -> list[_Branch]:
+def _verb(action: str) -> str:
+    return re.split(r"[\s\[]", action, maxsplit=1)[0]
+
+
+def _walk(sandbox, task, branches, steps, rng, forks, propose, raw, differences) -> list[_Branch]:
     """Grow the branches on one sandbox; return every path walked."""
     root = _Branch()
     last = {0: sandbox.reset(task)}
@@ -114,14 +124,28 @@ def _walk(sandbox, task, branches, steps, rng, propose, raw, differences) -> lis
         if _state(observation, sandbox, raw) != (*branch.seen[-1][:3], branch.keys[-1]):
             differences.append(f"{where}: the restored state is not the one that was left")
         action = propose(observation, rng)
+        forked = _in_fork(sandbox, action, raw) if forks.random() < FORKED else None
+        if forked and sandbox.state_key() != branch.keys[-1]:
+            differences.append(f"{where}: a step in a fork moved the sandbox it came from")
         outcome = sandbox.step(action)
         branch.actions.append(action)
         branch.add(_view(outcome, sandbox, raw), sandbox.snapshot(), sandbox.state_key(), outcome.done)
+        if forked and forked != (branch.seen[-1], branch.keys[-1]):
+            differences.append(f"{where}: {action!r} does something else in a fork")
     paths = finished + grown
     longer = {
         tuple(path.actions[:i]) for path in paths for i in range(len(path.actions))
     }  # a prefix is covered by its longer path
     return list({tuple(path.actions): path for path in paths if path.actions and tuple(path.actions) not in longer}.values())
+
+
+def _in_fork(sandbox, action: str, raw: bool) -> tuple:
+    """What an action does in a fork, and the state it leads to there."""
+    (other,) = sandbox.fork(1)
+    try:
+        return _view(other.step(action), other, raw), other.state_key()
+    finally:
+        other.close()
 
 
 def _replay(replay, task: str, path: _Branch, raw: bool, differences: list[str]) -> int:

@@ -44,6 +44,13 @@ class Adder:
         self.state = State() if self.fault == "restore" else snapshot
         return self.observe()
 
+    def fork(self, n):
+        others = [self if self.fault == "shared fork" else type(self)(self.fault) for _ in range(n)]
+        for other in others:
+            other.drift = self.drift
+            other.state = State(0, self.state.step) if self.fault == "fork" else self.state
+        return others
+
     def state_key(self):
         return self.state
 
@@ -77,6 +84,13 @@ def test_wrong_restores_are_caught_by_comparison_with_itself(fault):
     report = check(lambda: Adder(fault))
     assert report.mismatches > 0
     assert 0 < len(report.first_differences) <= 5
+
+
+@pytest.mark.parametrize(("fault", "named"), [("fork", "something else in a fork"), ("shared fork", "moved the sandbox")])
+def test_wrong_forks_are_caught(fault, named):
+    report = check(lambda: Adder(fault))
+    assert report.mismatches > 0
+    assert named in " ".join(report.first_differences)
 
 
 @pytest.mark.parametrize("fault", ["reward", "done", "actions"])
@@ -116,4 +130,7 @@ def test_rare_verbs_are_proposed_as_often_as_common_ones():
     rng = np.random.default_rng(0)
     seen = Observation("", (*(f"go to {n}" for n in range(50)), "open door"), "", 0)
     share = sum(by_verb(seen, rng) == "open door" for _ in range(1000)) / 1000
+    assert 0.45 < share < 0.55
+    seen = Observation("", (*(f"click[{n}]" for n in range(50)), "search[lamp]"), "", 0)
+    share = sum(by_verb(seen, rng) == "search[lamp]" for _ in range(1000)) / 1000
     assert 0.45 < share < 0.55

@@ -66,7 +66,7 @@ class WebShopSnapshot:
     def size_bytes(self) -> int:
         """Estimate of the memory this snapshot keeps alive on its own."""
         state = self.state
-        parts = (state, state.query, state.options, state.opened, *(pair for pair in state.options))
+        parts = (state, state.query, state.options, state.opened, *state.options)
         return sum(sys.getsizeof(part) for part in parts) + sys.getsizeof(self)
 
     def portable(self) -> Portable:

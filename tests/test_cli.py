@@ -252,8 +252,8 @@ def test_check_fork_ends_with_its_count():
 @pytest.mark.parametrize("name", config.preset_names())
 def test_every_shipped_preset_is_valid_for_every_row(name):
     preset = config.load_preset(name)
-    for row in preset.sweep.rows:
-        for sandbox in preset.sandboxes:
+    for sandbox in preset.sandboxes:
+        for row in preset.sweep_of(sandbox).rows:
             run = preset.run(row.method, sandbox, 0, row.parameters)
             assert run.recipe().growth.planned_returns >= 8
 

@@ -114,7 +114,7 @@ def check_fork(
     branches: Annotated[int, typer.Option(help="Interleaved branches per task.")] = 3,
     steps: Annotated[int, typer.Option(help="Steps per branch.")] = 30,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with real games (household: the one that holds json_2.1.1).")
+        Path | None, typer.Option(help="Real games (household: the folder that holds json_2.1.1) or products (webshop).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random walks.")] = 0,
 ) -> None:

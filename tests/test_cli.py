@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import subprocess
@@ -247,6 +248,23 @@ def test_check_fork_ends_with_its_count():
     done = bpo("check-fork", "toy", "--games", "2", "--branches", "3", "--steps", "8")
     assert done.returncode == 0
     assert done.stdout.strip().splitlines()[-1].endswith("steps, 0 mismatches")
+
+
+def test_webshop_replay_counts_steps_and_fails_on_a_difference(tmp_path):
+    data = SHARED / "data" / "webshop"
+    if not data.exists():
+        pytest.skip(f"WebShop's products and recorded sessions are not here: {data}")
+    traces = json.loads(gzip.decompress((data / "golden_traces_100.json.gz").read_bytes()))[:3]
+    steps = sum(len(trace["steps"]) for trace in traces)
+    path = tmp_path / "traces.json"
+    for reward, code in ((0.0, 0), (0.5, 1)):
+        traces[0]["steps"][0]["reward"] = reward
+        path.write_text(json.dumps(traces))
+        done = bpo("webshop-replay", str(path), "--data", str(data))
+        assert done.returncode == code, done.stderr
+        assert done.stdout.splitlines()[-1] == f"{steps} steps, {code} mismatches"
+    assert "reward is" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("name", config.preset_names())

@@ -1,6 +1,6 @@
 """Measures the WebShop sandbox by catalogue size: search against scoring every posting, forks against steps and replays.
 
-    python benchmarks/webshop.py [--products 1000 100000 1000000] [--data DIR] [--json FILE]
+    python benchmarks/webshop.py [--products 1000 100000] [--data DIR] [--json FILE]
 
 Times are CPU milliseconds of one process, medians of 5. The catalogues are made up: products descend from 1,000 parents (the
 products of --data, else texts with the lengths and the Zipf frequencies of the real ones), keep 60 % of a parent's words and
@@ -230,7 +230,9 @@ CHILDREN["build"] = lambda o: build(o.products[0], o.data, o.folder)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--products", type=int, nargs="+", default=[1_000, 100_000], help="sizes (default 1000 100000)")
+    parser.add_argument(
+        "--products", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="sizes (default: all three)"
+    )
     parser.add_argument("--data", help="folder with WebShop's files, whose products are the parents then")
     parser.add_argument("--json", help="write the numbers to this file")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -30,8 +31,10 @@ def common(
         from importlib.metadata import version as installed
 
         from bpo.provenance import code_fingerprint
+        from bpo.sandboxes import SANDBOXES
 
-        typer.echo(f"bpo {installed('bpo')}, code {code_fingerprint()}")
+        codes = ", ".join(f"{name} {code_fingerprint(name)}" for name in SANDBOXES)
+        typer.echo(f"bpo {installed('bpo')}; fingerprint of the code behind runs in each sandbox: {codes}")
 
 
 EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --preset smoke\n\n  bpo train --method grpo --sandbox household --preset quick --seed 1 --set returns=13 --dry-run"  # noqa: E501
@@ -75,15 +78,20 @@ def train(
     result = experiment.finished(config, folder)
     assert result is not None
     for split, scores in result["evaluation"].items():
+        graded = sum(episode["score"] for episode in scores["episodes"]) / len(scores["episodes"])
+        score = f", score {100 * graded:.1f}" if graded != scores["success"] else ""
         kinds = ", ".join(f"{kind} {100 * value:.0f} % of {count}" for kind, (value, count) in scores["by_type"].items())
-        typer.echo(f"{split}: success {100 * scores['success']:.1f} % ({kinds})")
+        typer.echo(f"{split}: success {100 * scores['success']:.1f} %{score} ({kinds})")
     typer.echo(f"run folder: {folder}")
 
 
 @app.command(epilog="Examples:\n\n  bpo methods\n\n  bpo methods bpo_split --preset quick")
 def methods(
     method: Annotated[str | None, typer.Argument(help="Show this method's parameters.")] = None,
-    preset: Annotated[str | None, typer.Option(help="With a method: also the values that this preset gives it.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="With a method: also the values that this preset gives it; rows of its tables may set others."),
+    ] = None,
 ) -> None:
     """Print the table of methods, or the parameters of one, which --set changes."""
     from bpo.config import load_preset
@@ -134,9 +142,15 @@ def check_fork(
 
 @app.command("webshop-replay", epilog="Example:\n\n  bpo webshop-replay golden_traces_100.json.gz --data DIR")
 def webshop_replay(
-    traces: Annotated[Path, typer.Argument(help="Recorded sessions: JSON, gzipped or not.")],
+    traces: Annotated[
+        Path,
+        typer.Argument(
+            help="Recorded sessions, JSON or gzipped JSON: a list of {goal, obs0, steps: [{action, avail: {has_search_bar, "
+            "clickables}, obs, reward, done}]}, with the goal's number and what was available before each action."
+        ),
+    ],
     data: Annotated[Path, typer.Option(help="Folder with WebShop's 1,000 products.")],
-    show: Annotated[int, typer.Option(help="Differences that are printed.")] = 5,
+    show: Annotated[int, typer.Option(help="Differences that are printed.", min=0)] = 5,
 ) -> None:
     """Compare recorded WebShop sessions with the sandbox, step by step. Exit code 1 if anything differs."""
     from bpo.sandboxes.webshop import WebShop
@@ -146,7 +160,7 @@ def webshop_replay(
     # Recorded flags know the shop's own end alone, so the step limit is out of reach.
     with WebShop(data=data, protocol="paper", max_steps=sys.maxsize) as sandbox:
         found = replay(sandbox, recorded)
-    for difference in found.mismatches[: max(show, 0)]:
+    for difference in found.mismatches[:show]:
         typer.echo(difference)
     typer.echo(f"{found.steps} steps, {len(found.mismatches)} mismatches")
     if found.mismatches:
@@ -227,18 +241,19 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
 
 
 def task_counts(config) -> dict[str, int]:
-    """Number of tasks per split of a run; BadInput where its policy or its sandbox cannot be made."""
+    """Number of tasks per split of a run; BadInput where its policy or its sandbox cannot be made, or a split is empty."""
     from bpo.policies import check_policy
     from bpo.sandboxes import factory
 
     check_policy(config)
-    sandbox = factory(config.sandbox, config.sandbox_options)()
-    try:
-        return {
-            split: len(sandbox.tasks(split)) for split in ("train", config.settings.curve_split, *config.settings.eval_splits)
-        }
-    finally:
-        sandbox.close()
+    settings, start = config.settings, config.warm_start
+    splits = ("train", settings.curve_split, *settings.eval_splits, *((start.split,) if start else ()))
+    with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
+        counts = {split: len(sandbox.tasks(split)) for split in splits}
+    empty = [split for split, count in counts.items() if not count]
+    if empty:
+        raise BadInput(f"the split {empty[0]!r} of {config.sandbox} with these options has no tasks")
+    return counts
 
 
 def _writable(option: str, path: Path) -> None:
@@ -297,6 +312,9 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
             raise
         _refuse(name, f"{error.filename}: {error.strerror}")
     except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted; the same command goes on where this one was", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
         # Usage errors of the option parser say themselves what is wrong; anything else is ours and keeps its traceback.

@@ -17,11 +17,13 @@ from bpo.errors import BadInput
 
 def expanded(folder: str | os.PathLike) -> Path:
     """The folder with ~ and $VARIABLES put in; BadInput where a variable is not set or no folder is there."""
+    if not isinstance(folder, str | os.PathLike):
+        raise BadInput(f"the data directory is {folder!r}; it must be the path of a folder")
     path = os.path.expanduser(os.path.expandvars(os.fspath(folder)))
     if "$" in path:
         raise BadInput(f"the data directory {os.fspath(folder)!r} names an environment variable that is not set")
     if not os.path.isdir(path):
-        raise BadInput(f"the data directory {path!r} does not exist")
+        raise BadInput(f"the data directory {path!r} {'is no folder' if os.path.exists(path) else 'does not exist'}")
     return Path(path)
 
 

@@ -18,10 +18,10 @@ COSMETIC = ("cli.py", "provenance.py", "stats.py", "checkfork.py", "replay.py", 
 
 
 @cache
-def code_fingerprint(sandbox: str | None = None) -> str:
+def code_fingerprint(sandbox: str) -> str:
     """Twelve hex digits over the package's code as it was when first asked, blind to comments, docstrings and layout.
 
-    sandbox  the code of other sandboxes than this one does not count; None: all of it does
+    The code of other sandboxes than `sandbox` does not count.
     """
     root = Path(__file__).parent
     digest = hashlib.sha256()
@@ -30,7 +30,7 @@ def code_fingerprint(sandbox: str | None = None) -> str:
         if relative.parts[0] in COSMETIC:
             continue
         # A sandbox is a module or a package of its name; the list of sandboxes itself changes no number.
-        if sandbox and relative.parts[0] == "sandboxes" and relative.parts[1] not in (sandbox, f"{sandbox}.py"):
+        if relative.parts[0] == "sandboxes" and relative.parts[1] not in (sandbox, f"{sandbox}.py"):
             continue
         digest.update(str(relative).encode() + module_code(path).encode())
     return digest.hexdigest()[:12]

@@ -7,7 +7,7 @@ from typing import Any
 
 from bpo.stats import RESAMPLES
 from reproduce.tables import ABOVE, BELOW, INSIDE
-from reproduce.words import START, WORDS
+from reproduce.words import START, WORDS, differences
 
 Row = Mapping[str, Any]
 NONE = "–"
@@ -21,7 +21,7 @@ def markdown(table: Mapping[str, Any]) -> str:
         head(table),
         "## Success",
         grid(*success_table(table)),
-        f"Cells: {cells(table)}, [95 % interval], (each seed). {interval_note(table)}",
+        f"Cells: {cells(table)}. {interval_note(table)}",
         *rules(table),
         *missing(table),
         "## What the numbers say",
@@ -49,7 +49,7 @@ def summary(table: Mapping[str, Any]) -> str:
     parts = [
         f"**{table['scale'][:1].upper()}{table['scale'][1:]}.** {head(table)}",
         grid(*success_table(table)),
-        f"Cells: {cells(table)}, [95 % interval], (each seed). {interval_note(table)}",
+        f"Cells: {cells(table)}. {interval_note(table)}",
         *rules(table),
         *missing(table),
         "\n".join(f"* {sentence}" for sentence in findings(table)),
@@ -71,7 +71,8 @@ def head(table: Mapping[str, Any]) -> str:
         f"Tasks: {table['games']}. Policy: {policy['kind']}, {policy['writing']} writing, actions sampled at temperature "
         f"{policy['temperature']:g}. {plural(len(table['seeds']), 'seed')}; "
         f"evaluation tasks: {tasks}, {plural(settings['eval_samples'], 'episode')} each, last checkpoint. "
-        f"Code {table['origin']['code']}. Rules, and every change of setting with its date: reproduce/PROTOCOL.md."
+        f"Fingerprint of the code behind these runs: {table['origin']['code']}. "
+        "Rules, and every change of setting with its date: reproduce/PROTOCOL.md."
     )
 
 
@@ -94,7 +95,10 @@ def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]
 
 def cells(table: Mapping[str, Any]) -> str:
     """What stands in the success table."""
-    return "success (R = 1) in %; score = 100 x mean R, 0 where nothing was bought" if table["rules"] else "success in %"
+    if table["rules"]:
+        score = "score = 100 x mean R, 0 where nothing was bought, [95 % interval]"
+        return f"success (R = 1) in %, [95 % interval], (each seed); {score}"
+    return "success in %, [95 % interval], (each seed)"
 
 
 def rules(table: Mapping[str, Any]) -> list[str]:
@@ -102,7 +106,7 @@ def rules(table: Mapping[str, Any]) -> list[str]:
     found = table["rules"]
     if not found:
         return []
-    heads = ["rule policy, one session per task"]
+    heads = [f"rule policy, one session of at most {found['max_steps']} steps per task, no intervals"]
     for split in table["splits"]:
         heads += [f"{short(split)}: success", f"{short(split)}: score", f"{short(split)}: steps"]
     lines = [
@@ -179,8 +183,14 @@ def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 def pairs_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Every pair of rows on the first split."""
     words = {1: "outside the noise", 0: "inside the noise", -1: "outside the noise"}
+    split = short(table["splits"][0])
+    heads = ["row", "minus row", f"success, {split}: points [95 %]", "verdict"]
     rows = [[pair["a"], pair["b"], spread(pair, signed=True), words[pair["sign"]]] for pair in table["pairs"]]
-    return ["row", "minus row", f"success, {short(table['splits'][0])}: points [95 %]", "verdict"], rows
+    if table["rules"]:
+        heads += [f"score, {split}: points [95 %]", "verdict by score"]
+        for row, pair in zip(rows, table["pairs"], strict=True):
+            row += [spread(pair["score"], signed=True), words[pair["score"]["sign"]]]
+    return heads, rows
 
 
 def type_table(table: Mapping[str, Any], split: str) -> tuple[list[str], list[list[str]]]:
@@ -199,7 +209,7 @@ def interval_note(table: Mapping[str, Any]) -> str:
     warning = few.get(len(table["seeds"]), "Few seeds say little about a further one: read their own values.")
     return (
         f"Intervals: 95 % percentiles of a paired bootstrap over seeds and tasks ({RESAMPLES} resamples, no correction for the "
-        f"number of comparisons). {warning}"
+        f"number of comparisons). Where all tasks end alike it has no width, which is no certainty. {warning}"
     )
 
 
@@ -226,6 +236,12 @@ def findings(table: Mapping[str, Any]) -> list[str]:
         said.append(f"At least two methods are above the warm start: {', '.join(methods)}.")
     if table["rules"]:
         said.append(f"The same by score, above: {listed(by_score(table, ABOVE))}; below: {listed(by_score(table, BELOW))}.")
+        parted = [
+            f"{pair['a']} minus {pair['b']} {spread(pair['score'], signed=True)}"
+            for pair in table["pairs"]
+            if pair["score"]["sign"]
+        ]
+        said.append(f"Pairs of methods outside the noise by score: {'; '.join(parted) or 'none'}. Those below are by success.")
     outside = [pair for pair in table["pairs"] if pair["sign"]]
     for pair in outside:
         high, low = (pair["a"], pair["b"]) if pair["sign"] > 0 else (pair["b"], pair["a"])
@@ -253,7 +269,11 @@ def speed_note(table: Mapping[str, Any]) -> str:
     """What the columns of learning speed and gradient noise are."""
     settings, target = table["settings"], table["target"]
     panel = f"{settings['curve_tasks']} tasks of the split {settings['curve_split']}, every {settings['curve_every']} updates"
-    goal = f"the target is {percent(target['success'])} % ({target['row']})" if target else "no baseline has a curve"
+    goal = (
+        f"the target is {percent(target['success'])} % ({target['row']})"
+        if target
+        else "there is no target, since no baseline ends above its start"
+    )
     draws = next((row["noise"]["draws"] for row in trained(table) if row["noise"]), 0)
     return (
         f"The curve is success on {panel}; {goal}. One panel's value is a noisy number, so differences of one curve point are "
@@ -288,6 +308,7 @@ def deviations(table: Mapping[str, Any]) -> list[str]:
         f"Policy: {s['policy']['model'] or KINDS[s['policy']['kind']]} instead of Qwen2.5-7B-Instruct; its warm start imitates "
         "scripted demonstrations instead of public trajectories.",
         *([f"Tasks: {table['games']} instead of {words.tasks}."] if words.tasks else []),
+        *differences(table["sandbox"], s["options"]),
         f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of 3,000 of 128; AdamW at {s['lr']:g}, "
         f"{s['schedule']}, instead of 2e-6 on a cosine; KL weight {s['beta']:g}, clip {s['clip']:g}, gradient norm clipped at "
         f"{s['max_grad_norm']:g}. One setting for all rows; the paper picks learning rate and KL weight per method, "

@@ -37,6 +37,6 @@ def evaluate_rules(plan: Plan) -> dict[str, Any] | None:
             for name in rules.RULES
         }
         shared = {split: str(sandbox.leaks(split)) for split in settings.eval_splits}
-    result = {**made_of, "rows": rows, "shared_with_train": shared}
+    result = {**made_of, "rows": rows, "max_steps": sandbox.max_steps, "shared_with_train": shared}
     write_json(path, result)
     return result

@@ -67,7 +67,12 @@ def build(collected: Collected) -> dict[str, Any]:
         "seeds": list(collected.seeds),
         "splits": splits,
         "tasks": {split: int(start[split].shape[1]) for split in splits},
-        "settings": {**config["settings"], "policy": config["policy"], "warm_start": config["warm_start"]},
+        "settings": {
+            **config["settings"],
+            "options": config["sandbox_options"],
+            "policy": config["policy"],
+            "warm_start": config["warm_start"],
+        },
         "origin": {key: value for key, value in collected.start["origin"].items() if key not in ("host", "date")},
         "rows": rows,
         "target": target,
@@ -100,24 +105,36 @@ def outcomes(results: Sequence[Run], split: str, what: str = "success") -> np.nd
 
 
 def pairs(rows: Sequence[RowRuns], split: str) -> list[dict[str, Any]]:
-    """Every pair of rows: the paired difference of their success, over the seeds that both have."""
+    """Every pair of rows: the paired differences of their success and score, over the seeds that both have."""
     found = []
     for a, b in itertools.combinations(rows, 2):
         seeds = sorted(set(a.runs) & set(b.runs))
         if seeds:
             left, right = (outcomes([row.runs[seed] for seed in seeds], split) for row in (a, b))
             gap = stats.difference(left, right)
-            found.append({"a": a.row.label, "b": b.row.label, **_plain(gap), "sign": gap.sign})
+            score = stats.difference(*(outcomes([row.runs[seed] for seed in seeds], split, "score") for row in (a, b)))
+            found.append(
+                {
+                    "a": a.row.label,
+                    "b": b.row.label,
+                    **_plain(gap),
+                    "sign": gap.sign,
+                    "score": {**_plain(score), "sign": score.sign},
+                }
+            )
     return found
 
 
 def speed_target(rows: Sequence[RowRuns]) -> dict[str, Any] | None:
-    """The baseline row whose learning curves end highest (mean over seeds), and where they end; None without curves."""
-    ends = [
-        (float(np.mean([points[-1][1] for points in curves(row).values()])), row.row.label)
-        for row in rows
-        if row.row.method in BASELINES and all(curves(row).values())
-    ]
+    """The baseline row whose learning curves end highest (mean over seeds), and where they end.
+
+    None without curves, and where no baseline ends above its start: a target that is met before training says nothing.
+    """
+    ends = []
+    for row in rows:
+        if row.row.method in BASELINES and all(curves(row).values()):
+            first, last = (float(np.mean([points[i][1] for points in curves(row).values()])) for i in (0, -1))
+            ends += [(last, row.row.label)] if last > first else []
     best = max(ends, key=lambda end: end[0], default=None)
     return None if best is None else {"row": best[1], "success": best[0]}
 

@@ -28,18 +28,32 @@ class Words:
 WORDS = {
     "household": Words(
         paper={START: "44.6 ± 2.1 (SFT)", "rloo": "58.3 ± 2.2", "grpo": "60.5 ± 2.0", "bpo": "66.4 ± 1.9 (M = 4, K = 4)"},
-        paper_head="paper: Qwen2.5-7B, ALFWorld valid_unseen, 3 seeds, ± std (a different experiment)",
+        paper_head="paper: success, Qwen2.5-7B, ALFWorld valid_unseen, 3 seeds, ± std (a different experiment)",
         tasks="the official ALFWorld games, and another step limit than the paper's 40",
         others="PPO, VinePPO, SWE-bench, the second model",
     ),
     "webshop": Words(
         paper={START: "51.3 ± 1.2 (SFT)", "rloo": "60.4 ± 1.5", "grpo": "62.1 ± 1.4", "bpo": "67.8 ± 1.3 (M = 4, K = 4)"},
-        paper_head="paper: Qwen2.5-7B, WebShop with 1.18 M products, 500 instructions, 3 seeds, ± std (a different experiment)",
+        paper_head="paper: success, Qwen2.5-7B, WebShop, 1.18 M products, 3 seeds, ± std (a different experiment)",
         tasks="WebShop's 1.18 million products, and another step limit than the paper's 50",
         others="PPO, VinePPO, SWE-bench, the second model",
     ),
     "toy": Words(),
 }
+
+
+def differences(sandbox: str, options: Mapping[str, Any]) -> list[str]:
+    """How a shop's pages and actions differ from the original's, as sentences."""
+    if sandbox != "webshop":
+        return []
+    said = []
+    if options.get("page_size", 10) != 10:
+        said.append(f"Pages of results show {options['page_size']} products instead of 10.")
+    if options.get("observation") == "brief":
+        said.append("Pages leave out the instruction, which the prompt states.")
+    if options.get("queries", "phrases") == "phrases":
+        said.append("Searches are chosen from runs of the instruction's phrases; the policy writes none of its own.")
+    return said
 
 
 def tasks(config: Mapping[str, Any]) -> str:

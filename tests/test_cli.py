@@ -157,7 +157,7 @@ def test_methods_explains_the_parameters_of_one():
 
 
 def test_version_names_the_code():
-    assert code_fingerprint() in bpo("--version").stdout
+    assert f"webshop {code_fingerprint('webshop')}" in bpo("--version").stdout
 
 
 @pytest.mark.parametrize(("selector", "value"), [("quantile", 1.5), ("coin", 3.0), ("every", 0.0), ("every", 0.5)])

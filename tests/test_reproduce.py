@@ -337,7 +337,11 @@ def test_graded_scores_and_rule_policies_stand_beside_success():
     plain = tables.build(collected())
     assert "score" not in markdown.markdown(plain)
     ends = {split: {"success": 12.5, "score": 34.25, "steps": 3.0} for split in plain["splits"]}
-    rules = {"rows": {"first hit": ends}, "shared_with_train": dict.fromkeys(plain["splits"], "0 of 3 products")}
+    rules = {
+        "rows": {"first hit": ends},
+        "max_steps": 15,
+        "shared_with_train": dict.fromkeys(plain["splits"], "0 of 3 products"),
+    }
     table = tables.build(Collected(**{**vars(collected()), "rules": rules}))
     assert table["rows"][0]["score"]["valid_seen"]["value"] == pytest.approx(0.6)
     heads, rows = markdown.success_table(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bpo.errors import BadInput, require
@@ -21,6 +22,11 @@ def check_policy(config: RunConfig) -> None:
             raise BadInput(f"policy kind 'tabular' needs the toy sandbox, not {config.sandbox!r}")
         return
     require("transformers", "lm")
+    model = config.policy.model
+    if config.policy.kind == "hf" and model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
+        raise BadInput(f"policy: no model folder {model!r}")
+    if config.sandbox_options.get("queries") == "free" and config.policy.writing != "free":
+        raise BadInput("queries 'free' lets the policy write its own searches, which needs policy: writing: free")
 
 
 def make_policy(config: RunConfig, report: Callable[[str, int, int], None] | None = None) -> Policy:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import gzip
+import itertools
 import json
 import random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from places import SHARED
 from bpo.checkfork import check_fork
 from bpo.errors import BadInput
 from bpo.sandbox import SnapshotError
-from bpo.sandboxes.webshop import WebShop, demonstration, pages, rules
+from bpo.sandboxes.webshop import WebShop, catalogue, demonstration, pages, rules
 from bpo.sandboxes.webshop.colors import COLORS
 from bpo.sandboxes.webshop.phrases import queries
 from bpo.sandboxes.webshop.records import prices_of
@@ -157,6 +159,24 @@ def test_human_goals_name_plain_options(original):
         goals = sandbox.shop.catalogue.goals
         assert all(isinstance(option, str) for goal in goals for option in goal.options)
         assert 0 < len(goals) <= 13
+
+
+def test_nouns_come_from_the_list_and_for_other_titles_from_the_tagger(tmp_path, monkeypatch, shop):
+    """Without a list and without spaCy's model one sentence says what to install, before anything is built."""
+    first, second = itertools.islice(shop.shop.catalogue, 2)
+    tagged = [SimpleNamespace(text="Lamp", pos_="NOUN"), SimpleNamespace(text="warm", pos_="ADJ")]
+
+    def absent(name):
+        raise OSError(name)
+
+    monkeypatch.setattr("spacy.load", absent)
+    with pytest.raises(BadInput, match="spacy download en_core_web_sm"):
+        catalogue.title_nouns(str(tmp_path))
+    monkeypatch.setattr("spacy.load", lambda name: lambda title: tagged)
+    (tmp_path / "title_nouns_spacy3.8.json.gz").write_bytes(gzip.compress(json.dumps({first.asin: ["shirt"]}).encode()))
+    nouns = catalogue.title_nouns(str(tmp_path))
+    assert (nouns(first), nouns(second)) == (["shirt"], ["lamp"])
+    catalogue._tagger.cache_clear()
 
 
 # --- pages and actions
@@ -318,6 +338,9 @@ def test_a_session_ends_at_its_step_limit_without_a_score():
         ({"size": "full"}, "needs? data"),
         ({"goals": "human"}, "needs? data"),
         ({"data": "/nowhere"}, "/nowhere"),
+        ({"data": 5}, "the path of a folder"),
+        ({"data": __file__}, "is no folder"),
+        ({"max_steps": "15"}, "max_steps is '15'"),
     ],
 )
 def test_options_that_cannot_be(options, named):
@@ -333,7 +356,7 @@ def test_unknown_tasks_and_splits_are_named(shop):
         shop.tasks("seen")
 
 
-@pytest.mark.parametrize("content", [b"{", b"\x1f\x8bxx", b"[1]", b'[{"goal": 1}]'])
+@pytest.mark.parametrize("content", [b"{", b"\x1f\x8bxx", b"[1]", b'[{"goal": 1}]', b"[]"])
 def test_files_that_are_no_traces(tmp_path, content):
     path = tmp_path / "traces.json"
     path.write_bytes(content)

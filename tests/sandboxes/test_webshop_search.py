@@ -367,7 +367,7 @@ def test_the_compact_files(products):
     assert sum(product.instruction != "" for product in products) == 415
     assert len(files.human_goals(DATA)) == 13
     assert files.noun_lists(DATA)["B06Y3VLDFB"][:2] == ["vhomes", "lights"]
-    with pytest.raises(BadInput, match=r"no full WebShop catalogue \(what it holds: the small catalogue\)"):
+    with pytest.raises(BadInput, match=r"no full WebShop catalogue \(it has the small one\)"):
         files.read_products(DATA, "full")
 
 

@@ -78,7 +78,7 @@ def open_catalogue(data: str | None = None, size: str = "small", goals: str | No
     kind = choose("goals", goals or ("human" if size == "full" else "synthetic"), KINDS)
     if data is None:
         if (size, kind) != ("small", "synthetic"):
-            raise BadInput("the embedded catalogue is small and has synthetic goals; other sizes and goals need data")
+            raise BadInput("the embedded catalogue is small and has synthetic goals; other sizes and goals need data=FOLDER")
         source, nouns = [_code(generator), _code(vocabulary)], generator.title_nouns
     else:
         if (size, kind) == ("full", "synthetic"):
@@ -119,20 +119,33 @@ def build(products: Iterable[Product], written: Mapping[str, Sequence[Mapping[st
 
 
 def title_nouns(data: str) -> Nouns:
-    """The nouns of titles: from the list beside the products, or as the original finds them, by spaCy's small model."""
+    """The nouns of titles: from the list beside the products, or as the original finds them, by spaCy's small model.
+
+    BadInput where the model is needed and not installed: at once where there is no list, else at the first title outside it.
+    """
     listed = files.noun_lists(data)
-    if listed is not None:
-        return lambda product: listed[product.asin]
+    if listed is None:
+        _tagger(data)
+        listed = {}
+    return lambda product: listed[product.asin] if product.asin in listed else _tagged(product.title, data)
+
+
+def _tagged(title: str, data: str) -> list[str]:
+    return [word.text.lower() for word in _tagger(data)(title) if word.pos_ in ("NOUN", "PROPN")]
+
+
+@cache
+def _tagger(data: str) -> Any:
     require("spacy", "webshop")
     import spacy
 
     try:
-        tag = spacy.load(SPACY_MODEL)
+        return spacy.load(SPACY_MODEL)
     except OSError:
         raise BadInput(
-            f"{data} holds no list of title nouns, so the reward needs spaCy's model: python -m spacy download {SPACY_MODEL}"
+            f"{data} holds no list of the nouns of all titles ({' or '.join(files.NOUNS)}), so the reward needs spaCy's model: "
+            f"python -m spacy download {SPACY_MODEL}"
         ) from None
-    return lambda product: [word.text.lower() for word in tag(product.title) if word.pos_ in ("NOUN", "PROPN")]
 
 
 def _goal(entry: Sequence[Any]) -> Goal:

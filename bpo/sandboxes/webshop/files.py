@@ -90,7 +90,8 @@ def _source(folder: str | Path, size: str) -> Source:
     found = describe(folder)
     if size not in found:
         wanted = " or ".join(" + ".join(names) for names in PAIRS[size])
-        held = f" (what it holds: the {next(iter(found))} catalogue)" if found else ""
+        present = [name for names in PAIRS[size] for name in names if (Path(folder) / name).is_file()]
+        held = f" (it has: {', '.join(present)})" if present else f" (it has the {next(iter(found))} one)" if found else ""
         raise BadInput(f"{folder} holds no {size} WebShop catalogue{held}; looked for {wanted}: {ORIGIN}")
     return found[size]
 
@@ -134,7 +135,7 @@ def _parsed(path: Path) -> Any:
         with _opened(path) as file:
             return json.load(file)
     except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
-        raise BadInput(f"{path} cannot be read as JSON: {error}") from None
+        raise BadInput(f"{path} is damaged or no JSON ({error}): {ORIGIN}") from None
 
 
 def _streamed(path: Path, pairs: bool) -> Iterator[Any]:
@@ -146,7 +147,7 @@ def _streamed(path: Path, pairs: bool) -> Iterator[Any]:
             read = ijson.kvitems(file, "", use_float=True) if pairs else ijson.items(file, "item", use_float=True)
             yield from read
     except (OSError, ijson.JSONError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as JSON: {error}") from None
+        raise BadInput(f"{path} is damaged or no JSON ({error}): {ORIGIN}") from None
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -28,11 +28,15 @@ def read_traces(path: Path) -> list[Mapping[str, Any]]:
         traces = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
     except FileNotFoundError:
         raise BadInput(f"{path} does not exist") from None
+    except IsADirectoryError:
+        raise BadInput(f"{path} is a folder; a file with recorded sessions is needed") from None
     except (OSError, EOFError, ValueError) as error:
         raise BadInput(f"{path} is not a trace file (JSON, gzipped or not): {error}") from None
     needed = {"goal", "obs0", "steps"}
     if not isinstance(traces, list) or not all(isinstance(trace, dict) and needed <= set(trace) for trace in traces):
         raise BadInput(f"{path} must hold a list of episodes with the fields goal, obs0 and steps")
+    if not any(trace["steps"] for trace in traces):
+        raise BadInput(f"{path} holds no steps, so there is nothing to compare")
     return traces
 
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from bpo.errors import BadInput, choose
+from bpo.errors import BadInput, choose, scalar
 from bpo.files import expanded
 from bpo.sandbox import Observation, Outcome, SnapshotError
 from bpo.sandboxes.webshop import pages
@@ -115,7 +115,7 @@ class WebShop:
         limit, self._graded = PROTOCOLS[protocol]
         self.max_steps = limit if max_steps is None else max_steps
         for name, value in (("max_steps", self.max_steps), ("page_size", page_size)):
-            if value < 1:
+            if scalar(int, value, name) < 1:
                 raise BadInput(f"{name} is {value}, it must be at least 1")
         self.page_size = page_size
         self.data = None if data is None else str(expanded(data))
@@ -152,7 +152,7 @@ class WebShop:
         return leaks(self._shop.catalogue.goals, self._of(split), self._of("train"))
 
     def _of(self, split: str) -> Sequence[int]:
-        return self._positions[choose("split", split, self._positions)]
+        return self._positions[choose(f"split where splits is {self.splits!r}:", split, self._positions)]
 
     def game(self, task: str) -> Errand:
         """The task with its shop and goal."""

@@ -111,7 +111,7 @@ def rules(table: Mapping[str, Any]) -> list[str]:
         heads += [f"{short(split)}: success", f"{short(split)}: score", f"{short(split)}: steps"]
     lines = [
         [name, *(f"{row[split][key]:.1f}" for split in table["splits"] for key in ("success", "score", "steps"))]
-        for name, row in found["rows"].items()
+        for name, row in sorted(found["rows"].items(), key=lambda item: item[1][table["splits"][0]]["score"])
     ]
     shared = "; ".join(f"{short(split)} and train: {text}" for split, text in found["shared_with_train"].items())
     return [grid(heads, lines), f"What splits share, counted over all of their tasks: {shared}."]

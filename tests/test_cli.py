@@ -101,6 +101,26 @@ def test_a_preset_is_checked_field_by_field(change, named, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("section", "named"),
+    [
+        ({"options": {"queries": "free"}}, "writing: free"),
+        ({"options": {"max_steps": "8"}}, "max_steps is '8'"),
+        ({"options": {"splits": "field"}}, "split where splits is 'field': 'panel'"),
+        ({"options": {}, "policy": {"kind": "hf", "model": "/nope/model"}}, "no model folder '/nope/model'"),
+        ({"options": {"splits": "field"}, "settings": {"curve_split": "eval", "eval_splits": ["test"]}}, ""),
+    ],
+)
+def test_a_dry_run_refuses_what_could_not_run(section, named, tmp_path):
+    """Settings that are well-formed and do not go together; the last ones do."""
+    path = tmp_path / "mine.yaml"
+    shop = {**SMOKE["sandboxes"]["webshop"], **section}
+    path.write_text(yaml.safe_dump({**SMOKE, "sandboxes": {"webshop": shop}}))
+    done = bpo("train", "--method", "grpo", "--sandbox", "webshop", "--preset", str(path), "--dry-run")
+    assert (done.returncode, "Traceback" in done.stderr) == (2 if named else 0, False), done.stderr
+    assert named in done.stderr
+
+
 def test_a_preset_that_is_no_yaml_is_said(tmp_path):
     path = tmp_path / "broken.yaml"
     path.write_text("settings: [1, 2")

@@ -313,9 +313,6 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         _refuse(name, f"{error.filename}: {error.strerror}")
     except typer.Abort:
         sys.exit(130)
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted; the same command goes on where this one was", file=sys.stderr)
-        sys.exit(130)
     except Exception as error:
         # Usage errors of the option parser say themselves what is wrong; anything else is ours and keeps its traceback.
         if getattr(error, "exit_code", None) != 2 or not hasattr(error, "format_message"):
@@ -327,6 +324,8 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
             name, f"{message} ({context.command_path if context else name} --help shows what is possible)" if message else ""
         )
     else:
+        if code == 130:  # what the option parser makes of Ctrl-C
+            print(f"{name}: interrupted; a training run goes on from its last checkpoint", file=sys.stderr)
         sys.exit(code or 0)
 
 

@@ -264,6 +264,17 @@ def test_a_run_folder_that_cannot_be_made_is_refused(tmp_path):
     assert (done.returncode, "no folder that can be written to" in done.stderr) == (2, True)
 
 
+def test_an_interrupt_is_one_sentence_and_exit_code_130():
+    """Ctrl-C comes as the exit code that the option parser makes of it."""
+    code = (
+        "import typer; from bpo.cli import run_app; app = typer.Typer()\n"
+        "@app.command()\ndef work() -> None: raise KeyboardInterrupt\nrun_app(app, 'work')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "work: interrupted; a training run goes on from its last checkpoint"
+
+
 def test_check_fork_ends_with_its_count():
     done = bpo("check-fork", "toy", "--games", "2", "--branches", "3", "--steps", "8")
     assert done.returncode == 0

@@ -281,6 +281,28 @@ def test_check_fork_ends_with_its_count():
     assert done.stdout.strip().splitlines()[-1].endswith("steps, 0 mismatches")
 
 
+def test_the_doctor_names_the_box_that_is_used():
+    from bpo.sandboxes.shell import findings
+
+    done = bpo("sandbox", "doctor")
+    works = [finding for finding in findings() if finding.works]
+    assert done.returncode == (0 if works else 1)
+    assert (f"tier {works[0].tier}" if works else "Nothing works here") in done.stdout.splitlines()[-1]
+
+
+def test_clean_leaves_other_folders_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "bpo-mine").mkdir()
+    (tmp_path / "bpo-dead").mkdir()
+    (tmp_path / "bpo-dead" / "owner").touch()
+    done = bpo("sandbox", "clean")
+    assert done.stdout.splitlines() == [
+        f"removed {tmp_path / 'bpo-dead'}",
+        "1 folders removed; boxes of living processes are left alone",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["bpo-mine"]
+
+
 def test_webshop_replay_counts_steps_and_fails_on_a_difference(tmp_path):
     data = SHARED / "data" / "webshop"
     if not data.exists():

@@ -21,6 +21,12 @@ def _toy(**options: Any) -> Sandbox:
     return ToyTree(**options)
 
 
+def _shell(**options: Any) -> Sandbox:
+    from bpo.sandboxes.shell import Shell
+
+    return Shell(**options)
+
+
 def _webshop(**options: Any) -> Sandbox:
     from bpo.sandboxes.webshop import WebShop
 
@@ -33,9 +39,26 @@ def _stock_household(**options: Any) -> Sandbox:
     return StockHousehold(**options)
 
 
-SANDBOXES: dict[str, Callable[..., Sandbox]] = {"household": _household, "toy": _toy, "webshop": _webshop}
+SANDBOXES: dict[str, Callable[..., Sandbox]] = {
+    "household": _household,
+    "shell": _shell,
+    "toy": _toy,
+    "webshop": _webshop,
+}
 OPTIONS = {
     "household": ("difficulty", "data", "max_steps"),
+    "shell": (
+        "tree",
+        "instruction",
+        "check",
+        "commands",
+        "max_steps",
+        "readable",
+        "tier",
+        "limits",
+        "stateful",
+        "allow_unsafe",
+    ),
     "toy": ("returns", "width"),
     "webshop": ("data", "size", "goals", "splits", "observation", "protocol", "max_steps", "page_size", "queries"),
 }
@@ -67,8 +90,8 @@ def fork_check(
 ) -> tuple[Callable[[], Sandbox], Callable[[], Sandbox], list[str]]:
     """What `bpo check-fork` walks in: the sandbox, the reference that replays its paths, and the tasks.
 
-    household is replayed on the stock engine, in rooms of full size or in official games of valid_seen; webshop and toy are
-    replayed by themselves. The step limit is raised so that random walks are not cut short.
+    household is replayed on the stock engine, in rooms of full size or in official games of valid_seen; the others are
+    replayed by themselves, from the start. The step limit is raised so that random walks are not cut short.
     """
     choose("sandbox", name, SANDBOXES)
     if data is not None and "data" not in OPTIONS[name]:
@@ -76,6 +99,10 @@ def fork_check(
     if name == "toy":
         make = factory(name, {"returns": [float(i % 3 == 0) for i in range(2**10)]})
         return make, make, list(make().tasks("train"))
+    if name == "shell":
+        make = factory(name, {"max_steps": max(50, 2 * steps)})
+        # One tree, walked in anew for every game.
+        return make, make, ["tree"] * games
     options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {})}
     if name == "webshop":
         make = factory(name, options)

@@ -90,14 +90,14 @@ def forks(tree: Path, box: Workspace, place: Path) -> dict[str, float]:
     found = interleaved(
         COPIES,
         fork=lambda: [box.fork()[0].close() for _ in range(100)],
-        ready=ready,
+        ready=lambda: [ready() for _ in range(100)],
         copy=copy,
         fork_and_run=fork_and_run,
         copy_and_run=copy_and_run,
     )
     for number in range(next(copies)):
         shutil.rmtree(place / f"copy{number}")
-    return {**found, "fork": found["fork"] / 100}
+    return {**found, "fork": found["fork"] / 100, "ready": found["ready"] / 100}
 
 
 def deep(box: Workspace, depth: int) -> Workspace:
@@ -192,8 +192,9 @@ def main() -> None:
         with box:
             overlay = box.tier.name == "A"
             depths = [depth for depth in DEPTHS if depth <= box.tier.deepest] if overlay else [1]
+            what = f"{options.files:,} files, {size(tree) / 2**20:.0f} MiB on disk"
             found = {
-                "what": f"tier {box.tier.name}, {box.tier.origin}; {options.files:,} files, {size(tree) / 2**20:.0f} MiB on disk",
+                "what": f"tier {box.tier.name}, {box.tier.origin}; {what}",
                 "tree": size(tree),
                 "forks": forks(tree, box, place),
                 "commands": commands(tree, box, depths),

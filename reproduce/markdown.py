@@ -226,7 +226,10 @@ def findings(table: Mapping[str, Any]) -> list[str]:
     methods = sorted({row["method"] for row in above})
     said = [f"Against the warm start ({short(split)} split), above: {listed(above)}; below: {listed(below)}."]
     if not above:
-        said.append("No row is above the warm start: at this scale the comparison of methods says nothing about learning.")
+        measure = " by success" if table["rules"] else ""
+        said.append(
+            f"No row is above the warm start{measure}: by this measure the comparison says nothing about learning here."
+        )
     elif len(methods) < 2:
         said.append(
             f"Only one method is above the warm start on the {short(split)} split ({methods[0]}). The protocol asks for two "
@@ -265,10 +268,16 @@ def by_score(table: Mapping[str, Any], verdict: str) -> list[Row]:
     return [row for row in trained(table) if row["score_vs_start"][table["splits"][0]]["verdict"] == verdict]
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things in words: "update" for one, "6 updates" for six."""
+    return what if number == 1 else f"{number} {what}s"
+
+
 def speed_note(table: Mapping[str, Any]) -> str:
     """What the columns of learning speed and gradient noise are."""
     settings, target = table["settings"], table["target"]
-    panel = f"{settings['curve_tasks']} tasks of the split {settings['curve_split']}, every {settings['curve_every']} updates"
+    every = counted(settings["curve_every"], "update")
+    panel = f"{settings['curve_tasks']} tasks of the split {settings['curve_split']}, every {every}"
     goal = (
         f"the target is {percent(target['success'])} % ({target['row']})"
         if target

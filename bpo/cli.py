@@ -117,7 +117,7 @@ def methods(
 
 @app.command("check-fork", epilog="Example:\n\n  bpo check-fork household --games 6 --branches 3 --steps 30")
 def check_fork(
-    sandbox: Annotated[str, typer.Argument(help="household, webshop, shell or toy.")],
+    sandbox: Annotated[str, typer.Argument(help="household, webshop, codefix, shell or toy.")],
     games: Annotated[int, typer.Option(help="Tasks to walk in.")] = 6,
     branches: Annotated[int, typer.Option(help="Interleaved branches per task.")] = 3,
     steps: Annotated[int, typer.Option(help="Steps per branch.")] = 30,

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "alfworld", "textworld", "nltk", "regex", "rapidfuzz", "thefuzz")
+# Sandboxes whose code is more than their own.
+BUILT_ON = {"codefix": ("codefix", "shell")}
 # Parts of the package that cannot change a number.
 COSMETIC = ("cli.py", "provenance.py", "stats.py", "checkfork.py", "replay.py", "viz", "exact")
 
@@ -30,7 +32,8 @@ def code_fingerprint(sandbox: str) -> str:
         if relative.parts[0] in COSMETIC:
             continue
         # A sandbox is a module or a package of its name; the list of sandboxes itself changes no number.
-        if relative.parts[0] == "sandboxes" and relative.parts[1] not in (sandbox, f"{sandbox}.py"):
+        counting = BUILT_ON.get(sandbox, (sandbox,))
+        if relative.parts[0] == "sandboxes" and relative.parts[1].removesuffix(".py") not in counting:
             continue
         digest.update(str(relative).encode() + module_code(path).encode())
     return digest.hexdigest()[:12]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bpo.errors import BadInput, choose
 from bpo.sandbox import Sandbox
+
+
+def _codefix(**options: Any) -> Sandbox:
+    from bpo.sandboxes.codefix import CodeFix
+
+    return CodeFix(**options)
 
 
 def _household(**options: Any) -> Sandbox:
@@ -40,12 +47,14 @@ def _stock_household(**options: Any) -> Sandbox:
 
 
 SANDBOXES: dict[str, Callable[..., Sandbox]] = {
+    "codefix": _codefix,
     "household": _household,
     "shell": _shell,
     "toy": _toy,
     "webshop": _webshop,
 }
 OPTIONS = {
+    "codefix": ("data", "difficulty", "actions", "choices", "visible", "max_steps", "tier", "allow_unsafe"),
     "household": ("difficulty", "data", "max_steps"),
     "shell": (
         "tree",
@@ -68,6 +77,8 @@ def demonstration(name: str) -> Callable[[Any, int], Sequence[str]]:
     """What plays a sandbox for a warm start: (game, seed) -> winning actions; BadInput for a sandbox without such."""
     if name == "household":
         from bpo.sandboxes.household import demonstration as play
+    elif name == "codefix":
+        from bpo.sandboxes.codefix import demonstration as play
     elif name == "webshop":
         from bpo.sandboxes.webshop import demonstration as play
     else:
@@ -104,9 +115,10 @@ def fork_check(
         # One tree, walked in anew for every game.
         return make, make, ["tree"] * games
     options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {})}
-    if name == "webshop":
+    if name in ("codefix", "webshop"):
         make = factory(name, options)
-        return make, make, list(make().tasks("train"))
+        with contextlib.closing(make()) as probe:
+            return make, make, list(probe.tasks("train"))
     options |= {} if data else {"difficulty": "full"}
     make = factory(name, options)
     probe = make()

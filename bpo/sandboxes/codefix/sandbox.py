@@ -1,0 +1,303 @@
+"""Program repair as a sandbox: a function that fails its tests, in a working tree that forks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Hashable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from bpo.errors import BadInput, choose, scalar
+from bpo.sandbox import Observation, Outcome, SnapshotError
+from bpo.sandboxes.codefix import edits as editing
+from bpo.sandboxes.codefix import problems as collections
+from bpo.sandboxes.codefix.bugs import DIFFICULTIES, Bug, generated, given, split
+from bpo.sandboxes.codefix.edits import Edit
+from bpo.sandboxes.codefix.grader import shared
+from bpo.sandboxes.codefix.problems import Problem
+from bpo.sandboxes.shell import Limits, open_workspace, turns
+from bpo.sandboxes.shell.host import interpreter
+from bpo.sandboxes.shell.workspace import WorkspaceSnapshot
+
+FILE = "solution.py"
+UNDO, RUN, SUBMIT = "undo", "run tests", "submit"
+# Free writing: an action that begins with this writes the file anew, with what follows.
+WRITE = f"write {FILE}\n"
+LIMITS = Limits(seconds=30, memory=1024 * 2**20, disk=64 * 2**20, processes=32)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A task with what a demonstrator must know: the program as given, the edits offered, those that repair it."""
+
+    task: str
+    given: str
+    offered: tuple[Edit, ...]
+    repair: tuple[Edit, ...]
+    max_steps: int
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a session is: the edits made (constrained), the text last read, steps, whether it is over and was won."""
+
+    made: tuple[Edit, ...] = ()
+    text: str = ""
+    steps: int = 0
+    done: bool = False
+    won: bool = False
+
+
+class _Session:
+    """One episode; its identity is what a snapshot belongs to."""
+
+    def __init__(self, task: str, bug: Bug, problem: Problem, repair: Repair | None):
+        self.task, self.bug, self.problem, self.repair = task, bug, problem, repair
+
+
+@dataclass(frozen=True)
+class CodeFixSnapshot:
+    """A reached state of one session: restorable any number of times, in any order, until the next reset or close."""
+
+    session: _Session
+    state: State
+    tree: WorkspaceSnapshot
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the text, of files that wait to be written, and of the topmost layer on disk."""
+        return len(self.state.text) + self.tree.size_bytes
+
+
+class CodeFix:
+    """Repair a function so that hidden tests pass.
+
+    data         None: bugs made by mutation of HumanEval's programs; a HumanEvalFix JSONL file; a folder with QuixBugs
+    difficulty   without data: "easy" (an operator, comparison or constant), "normal" (any one change), "hard" (two)
+    actions      "constrained": edits of single lines to choose from, "undo", "run tests", "submit" (OURS); "free": a bash
+                 command, or "write solution.py" and the new text on the lines after it
+    choices      constrained: edits to choose from, the repair among them; with data there is no such list, so actions are free
+    visible      free: whether the tests lie in the tree, as tests.py
+    max_steps    step limit
+    tier, allow_unsafe   see `shell.open_workspace`
+
+    Success is that all tests pass at the end; a session ends with "submit" (free: as in the shell sandbox) or at the step
+    limit, and one that was not submitted has failed. Tests run in a fork that is thrown away, each program once. `info`: won,
+    truncated, task_type (the kind of bug), task.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike | None = None,
+        difficulty: str = "easy",
+        actions: str | None = None,
+        choices: int = 8,
+        visible: bool = False,
+        max_steps: int = 10,
+        tier: str = "auto",
+        allow_unsafe: bool = False,
+    ):
+        self.difficulty = choose("difficulty", difficulty, DIFFICULTIES)
+        self.actions = choose("actions", actions or ("constrained" if data is None else "free"), ("constrained", "free"))
+        if data is not None and self.actions == "constrained":
+            raise BadInput(
+                "actions 'constrained' choose from edits that are known for generated bugs alone; with data use 'free'"
+            )
+        for name, value, low in (("choices", choices, 1), ("max_steps", max_steps, 1)):
+            if scalar(int, value, name) < low:
+                raise BadInput(f"{name} is {value}, it must be at least {low}")
+        self.choices, self.visible, self.max_steps = choices, scalar(bool, visible, "visible"), max_steps
+        problems = self._problems(data)
+        self._by_name = {problem.name: problem for problem in problems}
+        self._grader = shared(tier, allow_unsafe)
+        self._bugs = generated(problems, difficulty, self._grader) if data is None else given(problems)
+        paths = (str(Path(sys.executable).parent),)
+        self._workspace = open_workspace(None, interpreter(), tier, LIMITS, paths=paths, allow_unsafe=allow_unsafe)
+        self._empty = self._workspace.snapshot()
+        self._splits = split(self._bugs)
+        self._positions = {f"{bug.problem}/{_short(bug.program)}": i for i, bug in enumerate(self._bugs)}
+        self._ids = {i: task for task, i in self._positions.items()}
+        self._session: _Session | None = None
+        self._closed = False
+
+    @staticmethod
+    def _problems(data: str | os.PathLike | None) -> Sequence[Problem]:
+        if data is None:
+            return collections.human_eval()
+        path = os.path.expanduser(os.path.expandvars(os.fspath(data)))
+        return collections.quix_bugs(path) if os.path.isdir(path) else collections.human_eval_fix(path)
+
+    def tasks(self, split: str) -> Sequence[str]:
+        """Ids of a split, fixed and ordered."""
+        return [self._ids[i] for i in self._splits[choose("split", split, self._splits)]]
+
+    def game(self, task: str) -> Repair:
+        """The task with its repair, for demonstrations; BadInput where edits are not known."""
+        repair = self._start(task).repair
+        if repair is None:
+            raise BadInput("demonstrations need actions 'constrained'")
+        return repair
+
+    def reset(self, task: str) -> Observation:
+        """Start a session; snapshots of the former one become invalid."""
+        if self._closed:
+            raise RuntimeError("this sandbox is closed")
+        self._session = session = self._start(task)
+        self._workspace.restore(self._empty)
+        self._workspace.write(FILE, session.bug.program)
+        if self.visible:
+            self._workspace.write("tests.py", f"from solution import *\n{session.problem.tests}")
+        self._state = State(
+            text=numbered(session.bug.program) if session.repair else f"The file is {FILE}:\n{session.bug.program}"
+        )
+        return self._observe()
+
+    def step(self, action: str) -> Outcome:
+        """Play one action; one that means nothing here changes nothing and costs a step."""
+        session, state = self._running(), self._state
+        if state.done:
+            raise RuntimeError("this session is over; call reset or restore before the next step")
+        submitted = self._constrained(action) if session.repair else self._free(action)
+        steps = state.steps + 1
+        done = submitted or steps >= self.max_steps
+        won = submitted and self._passes()
+        text = ("The tests pass." if won else "The tests fail.") if submitted else self._state.text
+        self._state = replace(self._state, text=text, steps=steps, done=done, won=won)
+        info = {"won": won, "truncated": done and not submitted, "task_type": session.bug.task_type, "task": session.task}
+        return Outcome(self._observe(), float(won), done, MappingProxyType(info))
+
+    def _constrained(self, action: str) -> bool:
+        """Play an action of the list; True where it submits."""
+        session, made = self._session, self._state.made
+        assert session.repair is not None
+        edit = next((edit for edit in session.repair.offered if edit.action == action), None)
+        if action == RUN:
+            verdict = self._verdict()
+            text = "The tests pass." if verdict.passed else f"The tests fail: {verdict.detail or verdict.verdict}."
+        elif action == UNDO and made:
+            made, text = made[:-1], "Undone."
+        elif edit is not None and edit not in made:
+            made, text = (*made, edit), "Done."
+        else:
+            text = "Nothing happens."
+        if made != self._state.made:
+            self._workspace.write(FILE, editing.applied(session.bug.program, made))
+        self._state = replace(self._state, made=made, text=text)
+        return action == SUBMIT
+
+    def _free(self, action: str) -> bool:
+        """Play a bash command or write the file; True where it submits."""
+        if action.startswith(WRITE):
+            self._workspace.write(FILE, action.removeprefix(WRITE))
+            self._state = replace(self._state, text=f"{FILE} is written.")
+            return False
+        result = self._workspace.run(action)
+        self._state = replace(self._state, text=turns.shown(result))
+        return turns.submission(result) is not None
+
+    def _verdict(self):
+        session = self._session
+        if session.repair:
+            program = editing.applied(session.bug.program, self._state.made)
+        else:
+            # Read by a fork, so that looking changes nothing.
+            (fork,) = self._workspace.fork()
+            with closing(fork):
+                program = fork.read(FILE).decode(errors="replace")
+        return self._grader.grade(program, session.problem, session.bug.seconds, self._workspace)
+
+    def _passes(self) -> bool:
+        try:
+            return self._verdict().passed
+        except BadInput:
+            return False  # the file is gone
+
+    def snapshot(self) -> CodeFixSnapshot:
+        """A handle on the present state; nothing is copied."""
+        return CodeFixSnapshot(self._running(), self._state, self._workspace.snapshot())
+
+    def restore(self, snapshot: CodeFixSnapshot) -> Observation:
+        """Return to a snapshot of this session; SnapshotError for any other."""
+        if self._closed:
+            raise SnapshotError("this sandbox is closed, nothing can be restored in it")
+        if not isinstance(snapshot, CodeFixSnapshot) or snapshot.session is not self._session:
+            raise SnapshotError("the snapshot belongs to another sandbox or to a session before the last reset")
+        self._workspace.restore(snapshot.tree)
+        self._state = snapshot.state
+        return self._observe()
+
+    def fork(self, n: int) -> list[CodeFix]:
+        """`n` independent sandboxes at the present state; they share files and verdicts."""
+        session = self._running()
+        forks = []
+        for workspace in self._workspace.fork(n):
+            other = object.__new__(CodeFix)
+            other.__dict__.update(self.__dict__)
+            other._workspace = workspace
+            other._session = _Session(session.task, session.bug, session.problem, session.repair)
+            forks.append(other)
+        return forks
+
+    def state_key(self) -> Hashable:
+        """Identity of the state: task, what was read and done, and with free actions the digest of the tree."""
+        session = self._running()
+        return (session.task, self._state, None if session.repair else self._workspace.digest())
+
+    def close(self) -> None:
+        """End the session and let go of its files; may be called twice."""
+        self._session, self._closed = None, True
+        self._workspace.close()
+
+    def __enter__(self) -> CodeFix:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _start(self, task: str) -> _Session:
+        if task not in self._positions:
+            raise BadInput(f"unknown task {task!r}; ids look like {next(iter(self._positions))!r}")
+        bug = self._bugs[self._positions[task]]
+        problem = self._by_name[bug.problem]
+        return _Session(task, bug, problem, self._repair(task, bug, problem) if self.actions == "constrained" else None)
+
+    def _repair(self, task: str, bug: Bug, problem: Problem) -> Repair:
+        repair = editing.between(bug.program, collections.bare(problem.program))
+        if repair is None:
+            raise BadInput(f"the bug of task {task!r} is not repaired by edits of single lines")
+        offered = editing.candidates(bug.program, problem.entry, repair, self.choices, task)
+        return Repair(task, bug.program, offered, tuple(repair), self.max_steps)
+
+    def _running(self) -> _Session:
+        if self._closed:
+            raise RuntimeError("this sandbox is closed")
+        if self._session is None:
+            raise RuntimeError("no session has been started; call reset first")
+        return self._session
+
+    def _observe(self) -> Observation:
+        session, state = self._session, self._state
+        task = f"Repair {session.problem.entry}: {session.problem.text}"
+        return Observation(state.text, self._listed(), task, state.steps)
+
+    def _listed(self) -> tuple[str, ...] | None:
+        session, state = self._session, self._state
+        if session.repair is None:
+            return None
+        if state.done:
+            return ()
+        open_edits = (edit.action for edit in session.repair.offered if edit not in state.made)
+        return (*open_edits, *((UNDO,) if state.made else ()), RUN, SUBMIT)
+
+
+def numbered(program: str) -> str:
+    """A program with the numbers of its lines, as edits name them."""
+    return "\n".join(f"{number} {line}" for number, line in enumerate(program.splitlines(), start=1))
+
+
+def _short(program: str) -> str:
+    return hashlib.sha256(program.encode()).hexdigest()[:8]

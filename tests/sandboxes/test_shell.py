@@ -406,6 +406,34 @@ def test_without_any_tier_the_reason_is_given(tree, monkeypatch):
         open_workspace(tree, tier="A")
 
 
+MASKED = ["unshare", "-Ur", "bash", "-c"]
+
+
+@needs("A")
+@pytest.mark.skipif(
+    subprocess.run([*MASKED, "true"], capture_output=True, check=False).returncode != 0, reason="unshare -Ur is refused here"
+)
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_doctor_in_a_user_namespace(refused):
+    """As root of a namespace with a single user; and where the kernel refuses further ones, which it says with the way out."""
+    limit = "echo 0 > /proc/sys/user/max_user_namespaces; " if refused else ""
+    done = subprocess.run(
+        [*MASKED, f"{limit}exec {sys.executable} -m bpo sandbox doctor"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "400"},
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("│ A")]
+    assert lines, done
+    for line in lines:
+        assert (" no " in line) == refused
+        assert ("user.max_user_namespaces=15000" in line) == refused
+    best = "B" if refused else "A"
+    if best in WORKING:
+        assert done.stdout.splitlines()[-1].startswith(f"Used here: tier {best}")
+
+
 def test_a_program_that_cannot_make_namespaces_is_found_out(tmp_path, monkeypatch):
     """A bubblewrap that is refused by the kernel, as on hosts that restrict namespaces, and the advice that goes with it."""
     fake = tmp_path / "bwrap"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.limits import Limits, MiB
-from bpo.sandboxes.shell.store import Store
+from bpo.sandboxes.shell.store import Store, may_become_nobody
 
 # What a command sees of its user; outside it is the caller, or nobody where the caller is root.
 AGENT = 1000
@@ -60,7 +60,7 @@ class Bubblewrap:
 
         `status` is a file descriptor to which bubblewrap writes what becomes of the command, as JSON.
         """
-        root = os.geteuid() == 0
+        root = may_become_nobody()
         private = [path for path in readable if root and not host.open_to(path, store.user, store.group)]
         shown = {path: str(store.folder / f"_r{private.index(path)}") if path in private else path for path in readable}
         wrap = [self.path, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
@@ -177,7 +177,7 @@ def find(store: Store) -> list[Bubblewrap]:
 
 def _reachable(path: Path, store: Store) -> str:
     """The program where the boxes' user can start it: with the libraries beside its package, copied if it lies in private."""
-    if os.geteuid() != 0 or host.open_to(path, store.user, store.group):
+    if not may_become_nobody() or host.open_to(path, store.user, store.group):
         return str(path)
     package = path.parent.parent
     for folder in (package, package.with_name(f"{package.name}.libs")):

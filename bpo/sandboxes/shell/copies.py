@@ -15,7 +15,7 @@ from bpo.sandboxes.shell import host, warden
 from bpo.sandboxes.shell.launch import Failure, Process, size
 from bpo.sandboxes.shell.layers import Entry, compared
 from bpo.sandboxes.shell.limits import Limits, Result
-from bpo.sandboxes.shell.store import Layer, Store
+from bpo.sandboxes.shell.store import Layer, Store, may_become_nobody
 
 TREE, TMP = "u", "s"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -108,7 +108,7 @@ def copy(source: Path, target: Path, store: Store) -> None:
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failure(f"{source} could not be copied: {done.stderr.strip()}")
-    if os.geteuid() == 0:
+    if may_become_nobody():
         subprocess.run(["chown", "-R", "-h", f"{store.user}:{store.group}", str(target)], check=True)
 
 

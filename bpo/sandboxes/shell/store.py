@@ -45,7 +45,7 @@ class Store:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self.user, self.group = (NOBODY, NOBODY) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+        self.user, self.group = (NOBODY, NOBODY) if may_become_nobody() else (os.geteuid(), os.getegid())
         lock = open(self.folder / OWNER, "w")  # noqa: SIM115 - it is held for as long as the store is
         fcntl.flock(lock, fcntl.LOCK_SH)
         os.chown(self.folder, self.user, self.group)
@@ -59,6 +59,15 @@ class Store:
             os.mkdir(path, 0o755)
             os.chown(path, self.user, self.group)
         return folder
+
+
+def may_become_nobody() -> bool:
+    """Whether this process is root where there is a nobody; a user namespace of one user has none, and its root is a mask."""
+    if os.geteuid() != 0:
+        return False
+    with open("/proc/self/uid_map") as file:
+        ranges = [tuple(map(int, line.split())) for line in file]
+    return any(first <= NOBODY < first + count for first, _, count in ranges)
 
 
 def _short(number: int) -> str:

@@ -111,7 +111,7 @@ def _advice(why: str) -> str:
                 "--security-opt systempaths=unconfined, or run on its host"
             )
         return "user namespaces are refused: sudo sysctl -w user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1"
-    if "No space left" in why:
+    if "No space left" in why or "max_*_namespaces" in why:
         return "no more user namespaces are allowed: sudo sysctl -w user.max_user_namespaces=15000"
     if "verlay" in why or "invalid argument" in why.lower():
         return "overlays in user namespaces need a kernel from 5.11 on, and TMPDIR on a disk, not on an overlay"

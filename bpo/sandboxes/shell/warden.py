@@ -77,7 +77,7 @@ def _checked(value: int) -> int:
 def child(orders: dict) -> None:
     """Become the command."""
     try:
-        if os.geteuid() == 0:
+        if os.geteuid() != orders["user"]:
             os.setgroups([])
             os.setresgid(*[orders["group"]] * 3)
             os.setresuid(*[orders["user"]] * 3)

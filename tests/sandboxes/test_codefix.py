@@ -209,7 +209,7 @@ def test_the_file_on_disk_is_the_one_that_edits_made(easy):
     easy.reset(task)
     for edit in easy.game(task).repair:
         easy.step(edit.action)
-    (fork,) = easy._workspace.fork()
+    (fork,) = easy.workspace.fork()
     with fork:
         assert fork.run("ls; cat solution.py").output == "solution.py\n" + applied(
             easy.game(task).given, easy.game(task).repair

@@ -21,7 +21,7 @@ from bpo.sandboxes.codefix.grader import shared
 from bpo.sandboxes.codefix.problems import Problem
 from bpo.sandboxes.shell import Limits, open_workspace, turns
 from bpo.sandboxes.shell.host import interpreter
-from bpo.sandboxes.shell.workspace import WorkspaceSnapshot
+from bpo.sandboxes.shell.workspace import Workspace, WorkspaceSnapshot
 
 FILE = "solution.py"
 UNDO, RUN, SUBMIT = "undo", "run tests", "submit"
@@ -130,6 +130,17 @@ class CodeFix:
             return collections.human_eval()
         path = os.path.expanduser(os.path.expandvars(os.fspath(data)))
         return collections.quix_bugs(path) if os.path.isdir(path) else collections.human_eval_fix(path)
+
+    @property
+    def tier(self) -> str:
+        """The tier of the boxes."""
+        return self._workspace.tier.name
+
+    @property
+    def workspace(self) -> Workspace:
+        """The working tree in its present state."""
+        self._running()
+        return self._workspace
 
     def tasks(self, split: str) -> Sequence[str]:
         """Ids of a split, fixed and ordered."""

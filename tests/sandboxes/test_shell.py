@@ -127,6 +127,22 @@ def test_snapshots_return_in_any_order(tree, tier):
 
 
 @every_tier
+def test_permissions_of_the_tree_itself_are_part_of_its_state(tree, tier):
+    tree.chmod(0o750)
+    with open_workspace(tree, tier=tier) as box:
+        assert box.run("stat -c %a .").output == "750\n"
+        start, key = box.snapshot(), box.digest()
+        box.run("chmod 711 .")
+        changed = box.snapshot()
+        assert set(box.changes()) == {"."}
+        assert box.digest() != key
+        box.restore(start)
+        assert box.run("stat -c %a .").output == "750\n"
+        box.restore(changed)
+        assert box.run("stat -c %a .; touch new; stat -c %a .").output == "711\n711\n"
+
+
+@every_tier
 def test_files_are_written_and_read(tree, tier):
     with open_workspace(tree, tier=tier) as box:
         box.write("q/r.bin", bytes(range(256)))

@@ -70,16 +70,22 @@ def changes(layer: Path, base: Path) -> dict[str, Entry | None]:
 
     A name that was written again with what the base has is no change. Of a removed folder only the folder itself is named.
     """
-    found: dict[str, Entry | None] = {}
+    found = _root(layer, base)
     _compare(layer, base, False, "", found)
     return found
 
 
 def compared(tree: Path, base: Path | None) -> dict[str, Entry | None]:
     """What differs between a whole tree and `base`, in the same form; all that is in the tree where there is no base."""
-    found: dict[str, Entry | None] = {}
+    found = _root(tree, base)
     _compare(tree, base, True, "", found)
     return found
+
+
+def _root(tree: Path, base: Path | None) -> dict[str, Entry | None]:
+    """The folder itself, as ".", where its permissions have changed."""
+    now = entry(tree)
+    return {} if base is None or now == entry(base) else {".": now}
 
 
 def _compare(layer: Path, base: Path | None, whole: bool, prefix: str, found: dict[str, Entry | None]) -> None:

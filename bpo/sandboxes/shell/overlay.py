@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -43,11 +44,22 @@ class OverlayTier:
         """A new layer to write in, on what is below; a stack that has become too deep is merged first."""
         if below is not None and below.depth >= self.deepest:
             below = self._merged(below)
-        return Layer(self.store.make(TREE, TREE_WORK, TMP, TMP_WORK), below)
+        layer = Layer(self.store.make(TREE, TREE_WORK, TMP, TMP_WORK), below)
+        for part in (TREE, TMP):
+            # The topmost layer says what the permissions of the mounted folder are.
+            shutil.copymode(self._under(layer, part), layer.folder / part)
+        return layer
 
     def changed(self, layer: Layer) -> bool:
-        """Whether anything has been written to a layer."""
-        return any(os.listdir(layer.folder / part) for part in (TREE, TMP))
+        """Whether anything has been written to a layer, or the permissions of its folders changed."""
+        return any(
+            os.listdir(layer.folder / part) or os.stat(layer.folder / part).st_mode != os.stat(self._under(layer, part)).st_mode
+            for part in (TREE, TMP)
+        )
+
+    def _under(self, layer: Layer, part: str) -> Path:
+        """What a part of a layer lies on."""
+        return layer.below.folder / part if layer.below else {TREE: self.base, TMP: self._empty}[part]
 
     def execute(
         self, layer: Layer, command: Sequence[str], limits: Limits, variables: Mapping[str, str], stdin: bytes

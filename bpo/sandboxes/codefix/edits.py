@@ -6,6 +6,7 @@ import difflib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from bpo.sandboxes.codefix.mutate import mutants
 
@@ -60,7 +61,8 @@ def applied(given: str, edits: Sequence[Edit]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def candidates(given: str, entry: str, repair: Sequence[Edit], count: int, seed: str) -> tuple[Edit, ...]:
+@cache
+def candidates(given: str, entry: str, repair: tuple[Edit, ...], count: int, seed: str) -> tuple[Edit, ...]:
     """`count` edits to choose from, in the order of lines: those of the repair, and other changes of the kinds of bugs."""
     rng = random.Random(f"codefix/{seed}")
     others: list[Edit] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -46,8 +45,7 @@ def mutants(program: str, entry: str) -> list[Mutant]:
     """
     seen, found = {program}, []
     tree = ast.parse(program)
-    for kind, changed in _changes(tree):
-        text = ast.unparse(ast.fix_missing_locations(changed)) + "\n"
+    for kind, text in _changes(tree):
         if text not in seen:
             seen.add(text)
             found.append(Mutant(kind, text, _first_difference(program, text)))
@@ -59,7 +57,8 @@ def _first_difference(one: str, other: str) -> int:
     return next((number for number, (a, b) in enumerate(pairs, start=1) if a != b), min(one.count("\n"), other.count("\n")))
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
+def _changes(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Kinds and texts of changed programs."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     for function in functions:
         names = _names(function)
@@ -104,18 +103,18 @@ def _names(function: ast.FunctionDef) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _with(tree: ast.Module, node: ast.AST, change: dict) -> ast.Module:
-    """A copy of the tree in which one node has other fields."""
+def _with(tree: ast.Module, node: ast.AST, change: dict) -> str:
+    """The program with other fields of one node, which has its own again afterwards."""
     before = {field: getattr(node, field) for field in change}
     for field, value in change.items():
         setattr(node, field, value)
-    changed = copy.deepcopy(tree)
+    text = ast.unparse(tree) + "\n"
     for field, value in before.items():
         setattr(node, field, value)
-    return changed
+    return text
 
 
-def _statements(tree: ast.Module, node: ast.AST) -> Iterator[tuple[str, ast.Module]]:
+def _statements(tree: ast.Module, node: ast.AST) -> Iterator[tuple[str, str]]:
     """A statement left out (a block keeps one), or one of one line played twice."""
     for field in ("body", "orelse"):
         block = getattr(node, field, None)
@@ -126,4 +125,4 @@ def _statements(tree: ast.Module, node: ast.AST) -> Iterator[tuple[str, ast.Modu
             if len(block) > 1 and simple:
                 yield "missing", _with(tree, node, {field: block[:index] + block[index + 1 :]})
             if simple and isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
-                yield "extra", _with(tree, node, {field: [*block[: index + 1], copy.deepcopy(statement), *block[index + 1 :]]})
+                yield "extra", _with(tree, node, {field: [*block[: index + 1], *block[index:]]})

@@ -119,8 +119,8 @@ class CodeFix:
         self._workspace = open_workspace(None, interpreter(), tier, LIMITS, paths=paths, allow_unsafe=allow_unsafe)
         self._empty = self._workspace.snapshot()
         self._splits = split(self._bugs)
-        self._positions = {f"{bug.problem}/{_short(bug.program)}": i for i, bug in enumerate(self._bugs)}
-        self._ids = {i: task for task, i in self._positions.items()}
+        self._ids = [f"{bug.problem}/{_short(bug.program)}" for bug in self._bugs]
+        self._positions = {task: position for position, task in enumerate(self._ids)}
         self._session: _Session | None = None
         self._closed = False
 
@@ -280,7 +280,7 @@ class CodeFix:
         repair = editing.between(bug.program, collections.bare(problem.program))
         if repair is None:
             raise BadInput(f"the bug of task {task!r} is not repaired by edits of single lines")
-        offered = editing.candidates(bug.program, problem.entry, repair, self.choices, task)
+        offered = editing.candidates(bug.program, problem.entry, tuple(repair), self.choices, task)
         return Repair(task, bug.program, offered, tuple(repair), self.max_steps)
 
     def _running(self) -> _Session:

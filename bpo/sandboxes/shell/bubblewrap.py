@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bpo.sandboxes.shell import host
@@ -168,11 +169,18 @@ def find(store: Store) -> list[Bubblewrap]:
         pass  # not installed, without its program, or where this user may not look
     path = host.program("bwrap")
     if path is not None:
-        text = subprocess.run([path, "--help"], capture_output=True, text=True, check=False).stdout
-        overlays = "--overlay-src" in text
-        version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+        overlays, version = _asked(path)
         found.append(Bubblewrap(path, overlays, f"{path} ({version}{'' if overlays else ', overlays mounted before it'})"))
     return found
+
+
+@cache
+def _asked(path: str) -> tuple[bool, str]:
+    """Whether a bubblewrap mounts overlays, and its version, by its own word."""
+    text, version = (
+        subprocess.run([path, option], capture_output=True, text=True, check=False).stdout for option in ("--help", "--version")
+    )
+    return "--overlay-src" in text, version.strip()
 
 
 def _reachable(path: Path, store: Store) -> str:

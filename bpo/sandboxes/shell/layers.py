@@ -59,7 +59,7 @@ def _lay(source: Path, target: Path) -> None:
 
 
 def _clear(path: Path) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
+    if _folder(path):
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
@@ -95,7 +95,7 @@ def _compare(layer: Path, base: Path | None, whole: bool, prefix: str, found: di
         here = set(os.listdir(layer))
     for name in sorted(here | below if whole else here):
         path, lower = layer / name, base / name if base is not None and name in below else None
-        if name not in here or whiteout(path):
+        if name not in here or _whiteout(path):
             if lower is not None:
                 found[f"{prefix}{name}"] = None
             continue
@@ -146,7 +146,7 @@ def _folder(path: Path) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def whiteout(path: Path) -> bool:
+def _whiteout(path: Path) -> bool:
     """Whether a name in a layer says that there is none."""
     info = os.lstat(path)
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0

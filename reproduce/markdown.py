@@ -268,15 +268,10 @@ def by_score(table: Mapping[str, Any], verdict: str) -> list[Row]:
     return [row for row in trained(table) if row["score_vs_start"][table["splits"][0]]["verdict"] == verdict]
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things in words: "update" for one, "6 updates" for six."""
-    return what if number == 1 else f"{number} {what}s"
-
-
 def speed_note(table: Mapping[str, Any]) -> str:
     """What the columns of learning speed and gradient noise are."""
     settings, target = table["settings"], table["target"]
-    every = counted(settings["curve_every"], "update")
+    every = "update" if settings["curve_every"] == 1 else plural(settings["curve_every"], "update")
     panel = f"{settings['curve_tasks']} tasks of the split {settings['curve_split']}, every {every}"
     goal = (
         f"the target is {percent(target['success'])} % ({target['row']})"

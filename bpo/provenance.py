@@ -14,9 +14,9 @@ from typing import Any
 
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "alfworld", "textworld", "nltk", "regex", "rapidfuzz", "thefuzz")
 # Sandboxes whose code is more than their own.
-BUILT_ON = {"codefix": ("codefix", "shell")}
+BUILT_ON = {"codefix": ("codefix", "shell"), "swebench": ("swebench", "shell")}
 # Parts of the package that cannot change a number.
-COSMETIC = ("cli.py", "provenance.py", "stats.py", "checkfork.py", "replay.py", "viz", "exact")
+COSMETIC = ("cli.py", "cli_boxes.py", "provenance.py", "stats.py", "checkfork.py", "replay.py", "viz", "exact")
 
 
 @cache

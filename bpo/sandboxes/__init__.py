@@ -34,6 +34,12 @@ def _shell(**options: Any) -> Sandbox:
     return Shell(**options)
 
 
+def _swebench(**options: Any) -> Sandbox:
+    from bpo.sandboxes.swebench import SweBench
+
+    return SweBench(**options)
+
+
 def _webshop(**options: Any) -> Sandbox:
     from bpo.sandboxes.webshop import WebShop
 
@@ -50,6 +56,7 @@ SANDBOXES: dict[str, Callable[..., Sandbox]] = {
     "codefix": _codefix,
     "household": _household,
     "shell": _shell,
+    "swebench": _swebench,
     "toy": _toy,
     "webshop": _webshop,
 }
@@ -68,6 +75,7 @@ OPTIONS = {
         "stateful",
         "allow_unsafe",
     ),
+    "swebench": ("rows", "repos", "instances", "fenced", "max_steps", "seconds", "test_seconds", "tier"),
     "toy": ("returns", "width"),
     "webshop": ("data", "size", "goals", "splits", "observation", "protocol", "max_steps", "page_size", "queries"),
 }
@@ -104,7 +112,8 @@ def fork_check(
     household is replayed on the stock engine, in rooms of full size or in official games of valid_seen; the others are
     replayed by themselves, from the start. The step limit is raised so that random walks are not cut short.
     """
-    choose("sandbox", name, SANDBOXES)
+    # A walk at random in swebench would need a language that it draws commands from; its forks are those of shell.
+    choose("sandbox to walk in", name, [other for other in SANDBOXES if other != "swebench"])
     if data is not None and "data" not in OPTIONS[name]:
         raise BadInput(f"--data {data!r}: the sandbox {name!r} reads no data")
     if name == "toy":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from bpo.sandboxes.shell.limits import Result
 
 # A command that prints this line first, and succeeds, hands in the rest of what it prints.
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 # Longer output is shown without its middle.
 LONGEST, HEAD, TAIL = 10_000, 5_000, 5_000
+_FENCED = re.compile(r"```mswea_bash_command\s*\n(.*?)\n```", re.DOTALL)
 
 
 def shown(result: Result) -> str:
@@ -30,3 +33,8 @@ def submission(result: Result) -> str | None:
     """What a command hands in, None where it does not."""
     first, _, rest = result.output.lstrip().partition("\n")
     return rest if result.ended == "exit" and result.code == 0 and first.strip() == SUBMIT else None
+
+
+def commands(message: str) -> list[str]:
+    """The bash commands that a message holds, each in a block fenced as ```mswea_bash_command; a turn must have exactly one."""
+    return [found.strip() for found in _FENCED.findall(message)]

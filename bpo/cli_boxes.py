@@ -1,0 +1,139 @@
+"""The commands `bpo sandbox` and `bpo swebench`: boxes of this host, and instances that run in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bpo.errors import BadInput
+
+boxes = typer.Typer(no_args_is_help=True, help="The boxes that commands of agents run in.")
+swebench = typer.Typer(no_args_is_help=True, help="Issues of real repositories (SWE-bench Verified).")
+
+
+@boxes.command(epilog="Example:\n\n  bpo sandbox doctor")
+def doctor() -> None:
+    """Try every kind of box on this host; say which one is used, and why others do not work. Exit code 1 if none does."""
+    from bpo.sandboxes.shell import findings
+    from bpo.sandboxes.shell.tiers import TIERS
+
+    found = findings()
+    table = Table("tier", "by", "works", "why not", "what to do", show_lines=True)
+    for finding in found:
+        table.add_row(finding.tier, finding.how, "yes" if finding.works else "no", finding.why, finding.advice)
+    Console().print(table)
+    for tier, meaning in TIERS.items():
+        typer.echo(f"{tier}: {meaning}")
+    best = next((finding for finding in found if finding.works), None)
+    if best is None:
+        typer.echo("Nothing works here: commands of agents are refused, unless allow_unsafe is set (tier C).")
+        raise typer.Exit(1)
+    typer.echo(f"Used here: tier {best.tier}, by {best.how}.")
+
+
+@boxes.command(epilog="Example:\n\n  bpo sandbox clean")
+def clean() -> None:
+    """Remove the folders that killed processes have left of their boxes in the temporary folder."""
+    from bpo.sandboxes.shell import clean as remove_leftovers
+
+    removed = remove_leftovers()
+    for folder in removed:
+        typer.echo(f"removed {folder}")
+    typer.echo(f"{len(removed)} folders removed; boxes of living processes are left alone")
+
+
+CHECK = """Examples:
+
+  bpo swebench check psf__requests-6028 --repo ~/src/requests --rows verified.parquet
+
+  bpo swebench check pallets__flask-5014 --repo ~/src/flask --rows verified.parquet --pins environment.yml
+
+  bpo swebench check psf__requests-6028 --release 2.27.0 --rows verified.parquet"""
+
+
+# A callback keeps `check` a command of its own, as long as it is the only one.
+@swebench.callback()
+def _swebench() -> None:
+    pass
+
+
+@swebench.command(epilog=CHECK)
+def check(
+    instance: Annotated[str, typer.Argument(help="Like psf__requests-6028.")],
+    repo: Annotated[Path | None, typer.Option(help="Your clone of the instance's repository; it is only read.")] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(envvar="SWEBENCH_ROWS", help="The rows of SWE-bench Verified: its parquet file, or JSON lines."),
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(help="Without a clone: this release's source from PyPI, which for some rows is near enough."),
+    ] = None,
+    pins: Annotated[
+        Path | None,
+        typer.Option(
+            help="Exact versions: a requirements file, or a conda environment.yml. Default: what was current in 2023."
+        ),
+    ] = None,
+    python: Annotated[str | None, typer.Option(help="Another version of Python than the recipe's, like 3.9.")] = None,
+    seconds: Annotated[float, typer.Option(help="Time limit of a test run.", min=1)] = 1800,
+    logs: Annotated[Path | None, typer.Option(help="Folder for what the test runs print.")] = None,
+) -> None:
+    """Run an instance's hidden tests before and after its gold patch: the first must fail, the second must be resolved.
+
+    The first run of an instance makes its environment with uv, which takes from seconds to minutes and needs the package index.
+    Exit code 0 if the instance can be used here, 1 if not.
+    """
+    from contextlib import closing
+
+    from bpo.files import write_atomically
+    from bpo.sandboxes import swebench as package
+    from bpo.sandboxes.swebench.instances import named
+
+    if rows is None:
+        raise BadInput(
+            "the rows of SWE-bench Verified are needed: --rows FILE, or the environment variable SWEBENCH_ROWS "
+            "(its parquet file is at huggingface.co/datasets/princeton-nlp/SWE-bench_Verified)"
+        )
+    if (repo is None) == (release is None):
+        raise BadInput("one of --repo CLONE and --release VERSION is needed, to say where the repository's source is")
+    every = package.load(rows)
+    row = named(every, instance)
+    console = Console(stderr=True)
+    with console.status(f"making the environment of {instance}"):
+        try:
+            source, commit = (package.release(row, release), "HEAD") if release else (repo, None)
+            prepared = package.prepare(row, source, commit, pins, python)
+        except package.ToolError as error:
+            typer.echo(f"the environment of {instance} could not be made: {error}", err=True)
+            raise typer.Exit(1) from None
+    table = Table(
+        "patch", "applies", "to mend", "to keep", "resolved", "why not", title=f"{instance}, {row.repo} {row.version}"
+    )
+    reports = {}
+    with closing(package.opened(prepared)) as workspace:
+        for name, patch in (("none", ""), ("gold", row.patch)):
+            with console.status(f"running the tests with the patch: {name}"):
+                report = reports[name] = package.grade(workspace, prepared, patch, seconds)
+            counts = f"{report.mended} of {len(report.fail_to_pass)}", f"{report.kept} of {len(report.pass_to_pass)}"
+            table.add_row(name, "yes" if report.applied else "-", *counts, report.status, report.problem)
+            if logs is not None:
+                write_atomically(logs / f"{instance}-{name}.log", report.log)
+        tier = workspace.tier.name
+    Console().print(table)
+    facts = prepared.facts
+    tree = f"release {release}, NOT the row's base commit" if release else f"commit {facts['commit'][:12]}"
+    typer.echo(f"tree: {tree}; {facts['python']}, {len(facts['packages'])} packages; boxes of tier {tier}")
+    for name, report in reports.items():
+        wrong = {test: status for test, status in report.pass_to_pass.items() if status not in ("PASSED", "XFAIL", "SKIPPED")}
+        if name == "gold":
+            wrong |= {test: status for test, status in report.fail_to_pass.items() if status not in ("PASSED", "XFAIL")}
+        for test, status in list(wrong.items())[:10]:
+            typer.echo(f"  with the patch {name}: {status} {test}")
+    usable = reports["gold"].resolved and not reports["none"].resolved
+    typer.echo(f"{instance} can{'' if usable else 'not'} be used here")
+    raise typer.Exit(0 if usable else 1)

@@ -1,0 +1,21 @@
+"""SWE-bench Verified: issues of real repositories, in boxes that fork, judged by their hidden tests."""
+
+from bpo.sandboxes.swebench.environments import Prepared, ToolError, prepare
+from bpo.sandboxes.swebench.grading import Report, grade, opened
+from bpo.sandboxes.swebench.instances import Instance, load
+from bpo.sandboxes.swebench.releases import release
+from bpo.sandboxes.swebench.sandbox import SweBench, SweBenchSnapshot
+
+__all__ = [
+    "Instance",
+    "Prepared",
+    "Report",
+    "SweBench",
+    "SweBenchSnapshot",
+    "ToolError",
+    "grade",
+    "load",
+    "opened",
+    "prepare",
+    "release",
+]

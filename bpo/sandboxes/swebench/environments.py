@@ -1,0 +1,287 @@
+"""Trees and environments of instances: made once, kept in the cache, without the future."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bpo.cache import cache_dir
+from bpo.errors import BadInput, require
+from bpo.files import locked, write_json
+from bpo.sandboxes.shell import host
+from bpo.sandboxes.shell.tiers import FOLDER
+from bpo.sandboxes.swebench.instances import Instance, touched
+from bpo.sandboxes.swebench.recipes import UNTIL, Recipe, recipe
+
+READY = "ready.json"
+# One commit with a date and an author of its own, so that its hash says nothing of the day it was made.
+AUTHOR = {
+    **{
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "bpo"), ("EMAIL", "bpo@localhost"))
+    },
+    "GIT_AUTHOR_DATE": "2000-01-01T00:00:00Z",
+    "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z",
+}
+
+
+class ToolError(RuntimeError):
+    """git or uv has failed; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What boxes of an instance need.
+
+    tree         the repository at the base commit, its history replaced by one commit
+    environment  a virtual environment in which the repository is installed as it lies in a box
+    tests        files of the test patch, whole, with what is in them; removed: files that it takes away
+    facts        what was used: Python, packages as installed, commit
+    """
+
+    instance: Instance
+    recipe: Recipe
+    tree: Path
+    environment: Path
+    tests: Mapping[str, bytes]
+    removed: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """Folders that commands in a box must be able to read: the environment, and the Python it is made of."""
+        config = (self.environment / "pyvenv.cfg").read_text()
+        home = Path(os.path.realpath(re.search(r"^home *= *(.*)$", config, re.MULTILINE)[1])).parent  # type: ignore[index]
+        base = () if any(home.is_relative_to(os.path.realpath(path)) for path in host.SYSTEM) else (str(home),)
+        return (str(self.environment), *base)
+
+
+def prepare(
+    instance: Instance,
+    clone: str | os.PathLike,
+    commit: str | None = None,
+    pins: str | os.PathLike | None = None,
+    python: str | None = None,
+) -> Prepared:
+    """The tree and the environment of an instance, from the cache where they have been made before.
+
+    clone   a git repository that holds the base commit; it is only read
+    commit  another commit to start from, for trees that are no clone of the original (say, one made of a release)
+    pins    exact versions: a requirements file, or a conda environment.yml whose list for pip is used, and those of its
+            packages that the recipe names
+    python  another version of Python than the recipe's
+
+    The repository's own build code runs on the host, with the rights of the caller; nothing of an agent's does. BadInput where
+    the clone lacks the commit or a patch does not fit; ToolError where the installation fails.
+    """
+    source = Path(clone).expanduser()
+    revision = _commit(source, commit or instance.base_commit, instance)
+    chosen = recipe(instance)
+    requirements, pinned_python = ([], None) if pins is None else pinned(Path(pins), chosen)
+    chosen = replace(chosen, python=python or pinned_python or chosen.python)
+    parts = [instance.name, revision, repr(chosen), *requirements, instance.test_patch, UNTIL]
+    folder = _cache() / f"{instance.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
+    with locked(folder.with_suffix(".lock")):
+        if not (folder / READY).is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            _make(folder, instance, chosen, source, revision, requirements)
+    return _read(folder, instance, chosen)
+
+
+def _read(folder: Path, instance: Instance, chosen: Recipe) -> Prepared:
+    facts = yaml.safe_load((folder / READY).read_text())
+    tests = folder / "tests"
+    files = {str(path.relative_to(tests)): path.read_bytes() for path in sorted(tests.rglob("*")) if path.is_file()}
+    return Prepared(instance, chosen, folder / "tree", folder / "env", files, tuple(facts.pop("removed")), facts)
+
+
+def _make(folder: Path, instance: Instance, chosen: Recipe, source: Path, revision: str, requirements: Sequence[str]) -> None:
+    """Make it all in its place, since environments name their own folder; READY, written last, says that it is whole."""
+    tree, environment, tests = folder / "tree", folder / "env", folder / "tests"
+    tree.mkdir(parents=True)
+    tests.mkdir()
+    tracked = _checkout(source, revision, tree)
+    files, removed = _with_tests(source, revision, instance)
+    for path, content in files.items():
+        (tests / path).parent.mkdir(parents=True, exist_ok=True)
+        (tests / path).write_bytes(content)
+    for name, pattern, replacement in chosen.edits:
+        if (tree / name).is_file():
+            text = (tree / name).read_text()
+            (tree / name).write_text(re.sub(pattern, replacement, text))
+    _install(tree, environment, instance, chosen, requirements)
+    _commit_all(tree, tracked)
+    _moved(environment, tree)
+    versions = _run([_uv(), "pip", "freeze", "--python", str(environment / "bin" / "python")]).splitlines()
+    facts = {
+        "commit": revision,
+        "python": _run([str(environment / "bin" / "python"), "--version"]).strip(),
+        "packages": [line for line in versions if not line.startswith("-e") and " @ " not in line],
+        "removed": removed,
+    }
+    write_json(folder / READY, facts)
+
+
+def _commit(source: Path, revision: str, instance: Instance) -> str:
+    if not source.is_dir():
+        raise BadInput(f"the clone {str(source)!r} does not exist; it must be a folder with a clone of {instance.repo}")
+    try:
+        return git(source, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").strip()
+    except ToolError:
+        raise BadInput(
+            f"{str(source)!r} holds no commit {revision}; {instance.name} needs a git clone of {instance.repo} with that commit"
+        ) from None
+
+
+def _checkout(source: Path, revision: str, tree: Path) -> list[str]:
+    """Write a commit's files into `tree`; returns their names. The clone's own index and files are left alone."""
+    index = {"GIT_INDEX_FILE": str(tree.parent / "index")}
+    git(source, "read-tree", revision, variables=index)
+    git(source, "--work-tree", str(tree), "checkout-index", "--all", "--force", variables=index)
+    names = git(source, "ls-files", "-z", variables=index).split("\0")
+    (tree.parent / "index").unlink()
+    return [name for name in names if name and os.path.lexists(tree / name)]
+
+
+def _with_tests(source: Path, revision: str, instance: Instance) -> tuple[dict[str, bytes], list[str]]:
+    """The files of the test patch as it leaves them, and those that it removes; BadInput where a patch does not fit."""
+    index = {"GIT_INDEX_FILE": str(_cache() / f"{instance.name}.{os.getpid()}.index")}
+    try:
+        git(source, "read-tree", revision, variables=index)
+        for name, patch in (("test_patch", instance.test_patch), ("patch", instance.patch)):
+            try:
+                # The gold patch is only tried.
+                check = ["--check"] if name == "patch" else []
+                git(source, "apply", "--cached", *check, "-", variables=index, stdin=patch)
+            except ToolError as error:
+                raise BadInput(f"the {name} of {instance.name} does not fit commit {revision[:12]}: {error}") from None
+        there = set(git(source, "ls-files", "-z", variables=index).split("\0"))
+        old = re.findall(r"^(?:rename from|--- a/)(?: )?(.*)$", instance.test_patch, re.MULTILINE)
+        names = [name for name in touched(instance.test_patch) if name in there]
+        contents = {name: _git_bytes(source, "show", f":{name}", variables=index) for name in names}
+        return contents, sorted({name.strip() for name in old} - there)
+    finally:
+        Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+
+
+def _install(tree: Path, environment: Path, instance: Instance, chosen: Recipe, requirements: Sequence[str]) -> None:
+    uv, python = _uv(), str(environment / "bin" / "python")
+    until = ["--exclude-newer", UNTIL]
+    _run([uv, "venv", "--quiet", *until, "--seed", "--python", interpreter(chosen.python), str(environment)])
+    install = [uv, "pip", "install", "--quiet", "--python", python]
+    here = {"SETUPTOOLS_SCM_PRETEND_VERSION": f"{'.'.join(re.findall(r'[0-9]+', instance.version))}.0"}
+    packages = [*chosen.packages, *(part for name in chosen.required if (tree / name).is_file() for part in ("-r", name))]
+    if requirements:
+        # Exact versions of the caller's stand for the recipe's.
+        listed = environment / "pins.txt"
+        listed.write_text("\n".join(requirements) + "\n")
+        packages = ["-r", str(listed)]
+    if packages:
+        _run([*install, *until, *packages], tree)
+    isolation = [] if chosen.isolated else ["--no-build-isolation"]
+    _run([*install, *until, *isolation, *packages, "-e", f".{chosen.extras}"], tree, here)
+
+
+def interpreter(version: str) -> str:
+    """What uv is told of a Python version: the path of one of pyenv's, which uv does not look for, or else the version."""
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    found = sorted(root.glob(f"{version}.*/bin/python"), key=lambda path: _order(path.parts[-3]))
+    return str(found[-1]) if found else version
+
+
+def _order(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def pinned(path: Path, chosen: Recipe) -> tuple[list[str], str | None]:
+    """Requirements, and the version of Python if any, from a requirements file or a conda environment.yml."""
+    if not path.is_file():
+        raise BadInput(f"{path} does not exist; it must be a requirements file or an environment.yml")
+    if path.suffix not in (".yml", ".yaml"):
+        lines = [line.strip() for line in path.read_text().splitlines()]
+        return [line for line in lines if line and not line.startswith(("#", "-e"))], None
+    content = yaml.safe_load(path.read_text())
+    entries = content.get("dependencies") if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        raise BadInput(f"{path} has no list of dependencies, as an environment.yml has")
+    named = {re.split(r"[<>=!\[ ]", package)[0].lower() for package in chosen.packages}
+    requirements, version = [], None
+    for entry in entries:
+        if isinstance(entry, dict):
+            requirements += [str(line) for line in entry.get("pip", [])]
+            continue
+        name, *rest = re.split("=+", str(entry))
+        if name == "python" and rest:
+            version = ".".join(rest[0].split(".")[:2])
+        elif name.lower() in named and rest:
+            requirements.append(f"{name}=={rest[0]}")
+    return requirements, version
+
+
+def _commit_all(tree: Path, tracked: Sequence[str]) -> None:
+    """Give the tree a history of one commit, which holds all that the original tracked and what the installation changed."""
+    git(tree, "init", "--quiet", "--initial-branch", "main")
+    git(tree, "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(tracked))
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--no-verify", "--message", "base", variables=AUTHOR)
+    git(tree, "gc", "--quiet", "--prune=now")
+
+
+def _moved(environment: Path, tree: Path) -> None:
+    """Let the environment find the repository where boxes have it."""
+    for path in environment.glob("lib/python*/site-packages/**/*"):
+        if path.suffix in (".pth", ".egg-link", ".json", ".py") and path.is_file() and not path.is_symlink():
+            content = path.read_bytes()
+            if str(tree).encode() in content:
+                path.write_bytes(content.replace(str(tree).encode(), FOLDER.encode()))
+
+
+def _cache() -> Path:
+    return cache_dir("swebench").resolve()
+
+
+def _uv() -> str:
+    found = shutil.which("uv")
+    if found is None:
+        require("uv", "swebench")
+        import uv
+
+        found = uv.find_uv_bin()
+    return found
+
+
+def git(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None, stdin: str = "") -> str:
+    """What a git command prints, run in a folder without hooks and settings of the user's; ToolError where it fails."""
+    return _git_bytes(folder, *arguments, variables=variables, stdin=stdin).decode(errors="surrogateescape")
+
+
+def _git_bytes(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None, stdin: str = "") -> bytes:
+    # A clone may belong to another user than the caller.
+    options = ["-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", "-c", "gc.auto=0"]
+    environment = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", **(variables or {})}
+    command = ["git", *options, "-C", str(folder), *arguments]
+    done = subprocess.run(
+        command, input=stdin.encode(errors="surrogateescape"), capture_output=True, env=environment, check=False
+    )
+    if done.returncode:
+        raise ToolError(f"git {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+def _run(command: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment |= variables or {}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise ToolError(f"{' '.join(map(str, command))} failed:\n{done.stderr.strip()[-3000:]}")
+    return done.stdout

@@ -1,0 +1,136 @@
+"""Whether a patch repairs an instance: its tests are run in a box that is thrown away, and what they print is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from bpo.errors import BadInput
+from bpo.sandboxes.shell import Limits, Workspace, open_workspace
+from bpo.sandboxes.shell.limits import MiB, Result
+from bpo.sandboxes.shell.tiers import FOLDER
+from bpo.sandboxes.swebench import logs
+from bpo.sandboxes.swebench.environments import Prepared
+from bpo.sandboxes.swebench.instances import Instance
+
+LIMITS = Limits(seconds=60, memory=4096 * MiB, disk=2048 * MiB, processes=128, output=64 * MiB)
+TEST_SECONDS = 1800.0
+# Where a patch is put while it is applied; outside the tree.
+PATCH = "/tmp/submission.patch"
+# Tried in this order, as SWE-bench's harness does.
+WAYS = (
+    f"git apply --verbose {PATCH}",
+    f"git apply --verbose --reject {PATCH}",
+    f"patch --batch --fuzz=5 -p1 -i {PATCH}",
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the tests of an instance said of a patch.
+
+    applied       whether the patch fits the tree; False also for an empty one
+    fail_to_pass  status of each test that the repair must mend, "MISSING" where it was not seen; pass_to_pass: of those that
+                  it must not break
+    problem       why the run does not count, empty where it does
+    log           what was printed
+    """
+
+    applied: bool
+    fail_to_pass: Mapping[str, str]
+    pass_to_pass: Mapping[str, str]
+    problem: str = ""
+    log: str = ""
+
+    @property
+    def mended(self) -> int:
+        """Tests of `fail_to_pass` that pass; one that is skipped does not."""
+        return sum(status in (logs.PASSED, logs.XFAIL) for status in self.fail_to_pass.values())
+
+    @property
+    def kept(self) -> int:
+        """Tests of `pass_to_pass` that pass, or are skipped."""
+        return sum(status in (logs.PASSED, logs.XFAIL, logs.SKIPPED) for status in self.pass_to_pass.values())
+
+    @property
+    def resolved(self) -> bool:
+        """Whether all tests of both lists pass: SWE-bench's measure of success."""
+        return not self.problem and self.mended == len(self.fail_to_pass) and self.kept == len(self.pass_to_pass)
+
+    @property
+    def status(self) -> str:
+        """SWE-bench's word: "full", "partial" (nothing is broken, some tests are mended) or "no"."""
+        if self.resolved:
+            return "full"
+        return "partial" if not self.problem and self.mended and self.kept == len(self.pass_to_pass) else "no"
+
+
+def opened(prepared: Prepared, tier: str = "auto") -> Workspace:
+    """The tree of an instance in boxes, with its environment first on the search path."""
+    environment = prepared.environment
+    workspace = open_workspace(
+        prepared.tree,
+        prepared.readable,
+        tier,
+        LIMITS,
+        {"VIRTUAL_ENV": str(environment), **prepared.recipe.variables},
+        (str(environment / "bin"),),
+    )
+    if workspace.tier.name != "A":
+        name = workspace.tier.name
+        workspace.close()
+        raise BadInput(
+            f"SWE-bench needs boxes of tier A, here they are of tier {name}: the repository is installed as it lies at "
+            f"{FOLDER}, and a copy lies elsewhere (`bpo sandbox doctor` says what is missing)"
+        )
+    return workspace
+
+
+def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST_SECONDS) -> Report:
+    """Apply a patch to a fork of the untouched tree, put the hidden tests into it, run them, read what they print.
+
+    An empty patch is graded too, for what the tests say without any, and cannot count as applied.
+    """
+    (fork,) = base.fork()
+    with closing(fork):
+        applied = _applied(fork, patch)
+        if patch.strip() and not applied:
+            return _report(prepared.instance, {}, False, "the patch does not apply")
+        for path in prepared.removed:
+            fork.execute(("rm", "-f", "--", path))
+        for path, content in prepared.tests.items():
+            # A link that a patch has put there is replaced, not followed.
+            fork.execute(("rm", "-rf", "--", path))
+            fork.write(path, content)
+        result = fork.run(prepared.recipe.command(prepared.instance), seconds)
+    statuses = prepared.recipe.parser(result.output)
+    return _report(prepared.instance, statuses, applied, _problem(result, statuses), result.output)
+
+
+def _applied(fork: Workspace, patch: str) -> bool:
+    if not patch.strip():
+        return False
+    text = patch if patch.endswith("\n") else patch + "\n"
+    fork.execute(("tee", PATCH), stdin=text.encode(errors="surrogateescape"))
+    # What a failed way has left is taken back before the next one.
+    undo = "git checkout --quiet -- . && git clean --quiet --force -d"
+    return any(fork.run(way if number == 0 else f"{undo} && {way}").code == 0 for number, way in enumerate(WAYS))
+
+
+def _problem(result: Result, statuses: Mapping[str, str]) -> str:
+    if result.ended != "exit":
+        return result.note
+    if not statuses:
+        return f"no test was seen (exit status {result.code})"
+    if result.code and not {logs.FAILED, logs.ERROR} & set(statuses.values()):
+        # Tests that end the runner's process early would look like success.
+        return f"the tests ended with exit status {result.code}, though none of them failed"
+    return ""
+
+
+def _report(instance: Instance, statuses: Mapping[str, str], applied: bool, problem: str, log: str = "") -> Report:
+    def of(names: Sequence[str]) -> dict[str, str]:
+        return {name: statuses.get(name, "MISSING") for name in names}
+
+    return Report(applied, of(instance.fail_to_pass), of(instance.pass_to_pass), problem, log)

@@ -19,11 +19,11 @@ swebench = typer.Typer(no_args_is_help=True, help="Issues of real repositories (
 def doctor() -> None:
     """Try every kind of box on this host; say which one is used, and why others do not work. Exit code 1 if none does."""
     from bpo.sandboxes.shell import findings
-    from bpo.sandboxes.shell.tiers import TIERS
+    from bpo.sandboxes.shell.tiers import TIERS, containers_work
 
     found = findings()
     table = Table("tier", "by", "works", "why not", "what to do", show_lines=True)
-    for finding in found:
+    for finding in (*found, containers_work()):
         table.add_row(finding.tier, finding.how, "yes" if finding.works else "no", finding.why, finding.advice)
     Console().print(table)
     for tier, meaning in TIERS.items():

@@ -74,6 +74,7 @@ OPTIONS = {
         "limits",
         "stateful",
         "allow_unsafe",
+        "image",
     ),
     "swebench": ("rows", "repos", "instances", "fenced", "max_steps", "seconds", "test_seconds", "tier"),
     "toy": ("returns", "width"),

@@ -7,7 +7,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bpo.sandboxes.shell.limits import Limits, Result
@@ -26,14 +26,22 @@ class Failure(RuntimeError):
 class Process:
     """A started process whose output, memory and disk are watched.
 
-    `end`, told the pid of the process, brings about the death of everything that it has started, and with it its own.
+    `end`, told the pid of the process, brings about the death of everything that it has started, and with it its own. The
+    process has these variables and no others, since what it runs may read them.
     """
 
-    def __init__(self, arguments: Sequence[str], stdin: bytes, fds: Sequence[int], end: Callable[[int], None]):
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        stdin: bytes,
+        fds: Sequence[int],
+        end: Callable[[int], None],
+        variables: Mapping[str, str] | None = None,
+    ):
         self._end = end
         self._popen = subprocess.Popen(
             arguments,
-            env={},
+            env=dict(variables or {}),
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -49,7 +49,7 @@ class Shell:
     check         a bash command whose exit status 0, in a throw-away fork at the end, is success; None: no reward
     commands      admissible actions; None: any command, free writing
     max_steps     step limit
-    readable, tier, stateful, allow_unsafe   see `tiers.open_workspace`
+    readable, tier, stateful, allow_unsafe, image   see `tiers.open_workspace`
     limits        fields of `Limits` by name
 
     A session ends when a command prints "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT" as its first line and succeeds (the rest of its
@@ -69,6 +69,7 @@ class Shell:
         limits: Mapping[str, float] | None = None,
         stateful: bool = False,
         allow_unsafe: bool = False,
+        image: str | None = None,
     ):
         if scalar(int, max_steps, "max_steps") < 1:
             raise BadInput(f"max_steps is {max_steps}, it must be at least 1")
@@ -81,7 +82,7 @@ class Shell:
             commands = chores.COMMANDS if commands is None else commands
         self.instruction, self.check, self.max_steps = instruction or "", check, max_steps
         self.commands = None if commands is None else tuple(commands)
-        options = {"tier": tier, "stateful": stateful, "allow_unsafe": allow_unsafe}
+        options = {"tier": tier, "stateful": stateful, "allow_unsafe": allow_unsafe, "image": image}
         self._workspace = open_workspace(tree, readable, limits=Limits(**(limits or {})), **options)
         self._start = self._workspace.snapshot()
         self._session: _Session | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 from bpo.errors import BadInput, choose
 from bpo.sandboxes.shell import host, warden
 from bpo.sandboxes.shell.bubblewrap import Bubblewrap, find
+from bpo.sandboxes.shell.containers import ContainerTier, engine
 from bpo.sandboxes.shell.copies import CopyTier, copy
 from bpo.sandboxes.shell.launch import Failure
 from bpo.sandboxes.shell.limits import Limits
@@ -27,6 +28,7 @@ TIERS = {
     "A": "overlays in namespaces: forks at once, nothing but the tree and /tmp can be written, no network",
     "B": "copies under Landlock: a fork copies the tree; other processes can be seen, UDP is open",
     "C": "copies without any confinement: commands can do all that this user can; only with allow_unsafe",
+    "D": "containers of Docker or Podman: a command commits an image, about a second; used only where an image is named",
 }
 
 
@@ -84,6 +86,14 @@ def _landlock_works() -> Finding:
     except (Failure, OSError) as error:
         return Finding("B", False, f"Landlock {number}", str(error))
     return Finding("B", True, f"Landlock {number}")
+
+
+def containers_work() -> Finding:
+    """Whether a container engine answers; no box is tried, since that needs an image."""
+    try:
+        return Finding("D", True, engine()[1])
+    except BadInput as error:
+        return Finding("D", False, why=str(error), advice="install podman, or start Docker; only for those who want tier D")
 
 
 def _try(workspace: Workspace) -> None:
@@ -150,6 +160,7 @@ def open_workspace(
     stateful: bool = False,
     folder: str = FOLDER,
     allow_unsafe: bool = False,
+    image: str | None = None,
 ) -> Workspace:
     """Put a folder into boxes.
 
@@ -163,6 +174,7 @@ def open_workspace(
                   fresh bash
     folder        where commands see the tree
     allow_unsafe  permit tier C
+    image         tier D: the image that containers are made of; it must hold bash and coreutils
 
     BadInput for a tree that is no folder, or a tier that does not work here.
     """
@@ -173,8 +185,10 @@ def open_workspace(
         raise BadInput(f"folder is {folder!r}; it must be an absolute path of its own, like {FOLDER!r}")
     habits = Habits(limits or Limits(), host.environment(dict(variables or {}), paths), stateful)
     shown = host.readable(readable)
-    kind = chosen(tier, allow_unsafe)
-    return _opened(kind, base, shown, habits, folder)
+    if (image is not None) != (tier == "D"):
+        raise BadInput(f"tier {tier!r} with image {image!r}: tier 'D' needs the name of an image, and only tier 'D' uses one")
+    kind = "D" if image is not None else chosen(tier, allow_unsafe)
+    return _opened(kind, base, shown, habits, folder, image=image)
 
 
 def _opened(
@@ -184,10 +198,13 @@ def _opened(
     habits: Habits,
     folder: str = FOLDER,
     origin: str | None = None,
+    image: str | None = None,
 ) -> Workspace:
-    """A workspace of tier A (by the program of this origin, or the best that works), B or C."""
+    """A workspace of tier A (by the program of this origin, or the best that works), B, C or D."""
     store = Store()
     try:
+        if image is not None:
+            return Workspace(ContainerTier(store, base, image, readable, folder), habits)
         base = store.make("base") / "base" if base is None else base
         if kind == "A":
             origin = origin or next(finding.how for finding in findings() if finding.works and finding.tier == "A")

@@ -69,7 +69,8 @@ edits = st.one_of(
     st.builds("cp -a {0} {1}".format, names, names),
     st.builds("ln -sfn {0} {1}".format, names, names),
     st.builds("ln {0} {1}".format, names, names),
-    st.builds("chmod {1} {0}".format, names, st.sampled_from(["600", "755", "711"])),
+    # Modes that let the owner in: root, who plays the copies where the tests run as root, gets in anywhere.
+    st.builds("chmod {1} {0}".format, names, st.sampled_from(["700", "755", "711"])),
     st.builds("truncate -s {1} {0}".format, names, st.integers(0, 5)),
 )
 # A script grows a tree of states: (which earlier state to go on from, what to do there).

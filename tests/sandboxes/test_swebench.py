@@ -27,7 +27,7 @@ ROW, RELEASE = "psf__requests-6028", "2.27.0"
 OTHERS = [
     ("sympy__sympy-23950", "1.11"),
     ("django__django-16801", "4.2b1"),
-    ("sphinx-doc__sphinx-8638", "3.4.0"),
+    ("sphinx-doc__sphinx-10673", "5.1.0"),
     ("pytest-dev__pytest-5787", "5.1.0"),
     ("pydata__xarray-4966", "0.17.0"),
     ("pylint-dev__pylint-4551", "2.8.2"),

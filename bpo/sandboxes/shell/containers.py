@@ -126,6 +126,11 @@ class ContainerTier:
         """What lies in /tmp and was not there before."""
         return {} if layer is None else _differences(self._entries(self._base, "/tmp"), self._read(layer, "/tmp"))
 
+    def close(self) -> None:
+        """Remove the image that all began with, and what lies on disk; images of layers go with the layers."""
+        self._forget()
+        self.store.close()
+
     def _made(self, base: Path | None, image: str) -> dict[str, str]:
         """Make the image that all begin with, the tree owned by the boxes' user in it; returns the variables of `image`."""
         name = self._new()
@@ -145,7 +150,7 @@ class ContainerTier:
         finally:
             self._ask("rm", "--force", name)
         self._base = tag
-        weakref.finalize(self, _remove, self._engine, tag)
+        self._forget = weakref.finalize(self, _remove, self._engine, tag)
         return variables
 
     def _confined(self, limits: Limits) -> list[str]:

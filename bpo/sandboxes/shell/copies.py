@@ -101,6 +101,10 @@ class CopyTier:
         """What lies in the folder that stands for /tmp."""
         return {} if layer is None else compared(layer.folder / TMP, self._empty)
 
+    def close(self) -> None:
+        """Remove all that lies on disk."""
+        self.store.close()
+
 
 def copy(source: Path, target: Path, store: Store) -> None:
     """Copy a tree with everything but its owner, who is the boxes' user; shares blocks where the file system can."""

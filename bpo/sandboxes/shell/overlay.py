@@ -88,6 +88,10 @@ class OverlayTier:
         """What lies in /tmp."""
         return self._changes(layer, TMP, self._empty)
 
+    def close(self) -> None:
+        """Remove all that lies on disk."""
+        self.store.close()
+
     def _changes(self, layer: Layer | None, part: str, base: Path) -> dict[str, Entry | None]:
         if layer is None:
             return {}

@@ -41,6 +41,7 @@ class Tier(Protocol):
     ) -> Result: ...
     def changes(self, layer: Layer | None) -> dict[str, Entry | None]: ...
     def scratch(self, layer: Layer | None) -> dict[str, Entry | None]: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Workspace:
         self._pending = NOTHING
         self._family.discard(self._number)
         if not self._family:
-            self._tier.store.close()
+            self._tier.close()
 
     def __enter__(self) -> Workspace:
         return self

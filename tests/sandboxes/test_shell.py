@@ -68,13 +68,25 @@ edits = st.one_of(
     st.builds("mv {0} {1}".format, names, names),
     st.builds("cp -a {0} {1}".format, names, names),
     st.builds("ln -sfn {0} {1}".format, names, names),
-    st.builds("ln {0} {1}".format, names, names),
     # Modes that let the owner in: root, who plays the copies where the tests run as root, gets in anywhere.
     st.builds("chmod {1} {0}".format, names, st.sampled_from(["700", "755", "711"])),
     st.builds("truncate -s {1} {0}".format, names, st.integers(0, 5)),
 )
 # A script grows a tree of states: (which earlier state to go on from, what to do there).
 scripts = st.lists(st.tuples(st.integers(0, 30), edits), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize("tier", [pytest.param("A", marks=needs("A")), pytest.param("B", marks=needs("B"))])
+def test_names_of_one_file_part_in_a_fork_of_an_overlay(tree, tier):
+    """An overlay copies a file under the one name that is written to; in a copy both names go on together."""
+    with open_workspace(tree, tier=tier) as workspace:
+        workspace.run("ln a second && echo both >> a")
+        assert workspace.run("cat second").output == "a\nboth\n"
+        (fork,) = workspace.fork()
+        fork.run("echo fork >> a")
+        assert fork.run("cat second").output == ("a\nboth\n" if tier == "A" else "a\nboth\nfork\n")
+        assert workspace.run("cat a second").output == "a\nboth\na\nboth\n"
+        fork.close()
 
 
 @needs("A")
@@ -384,8 +396,8 @@ def test_a_session_of_the_sandbox():
 def test_bad_input(tree, tmp_path):
     with pytest.raises(BadInput, match="is no folder"):
         open_workspace(tmp_path / "absent")
-    with pytest.raises(BadInput, match="unknown tier 'D'"):
-        open_workspace(tree, tier="D")
+    with pytest.raises(BadInput, match="unknown tier 'E'"):
+        open_workspace(tree, tier="E")
     with pytest.raises(BadInput, match="allow_unsafe=True"):
         open_workspace(tree, tier="C")
     with pytest.raises(BadInput, match="holds more than the box may read"):

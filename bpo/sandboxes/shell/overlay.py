@@ -23,7 +23,11 @@ PAGE, SPARE = 4096, 512
 
 
 class OverlayTier:
-    """How boxes of one base are kept and run by overlays; see `workspace.Tier`."""
+    """How boxes of one base are kept and run by overlays; see `workspace.Tier`.
+
+    A file with two names (a hard link) that lies below a fork becomes two files there as soon as one of them is written to:
+    overlayfs copies it up under that name alone.
+    """
 
     name = "A"
     network = "none"

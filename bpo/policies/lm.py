@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from bpo.errors import BadInput, choose
+from bpo.policies import shared
 from bpo.policies.decode import FreePen, Pen, TriePen, write
 from bpo.policies.kv import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.net import Net
@@ -37,6 +38,8 @@ class LMPolicy:
     max_action_tokens  where free writing is cut off
     batch_tokens       most padded tokens in one forward pass; on a processor, training is a third slower at 16,384
     cache_bytes        most memory for keys and values kept between two calls of `act`; 0 keeps none
+    share              train on what sequences share once, where that is cheaper (see `shared`); a model whose keys and values
+                       are not plain, or that recomputes activations (gradient checkpointing), is trained on each by itself
 
     Errors: BadInput for unknown settings, and for constrained writing where an observation has no list of actions.
     """
@@ -52,6 +55,7 @@ class LMPolicy:
         max_action_tokens: int = 256,
         batch_tokens: int = 8_192,
         cache_bytes: int = 2**30,
+        share: bool = True,
     ):
         choose("prompt", prompt, STYLES)
         choose("writing", writing, ("constrained", "free"))
@@ -70,6 +74,7 @@ class LMPolicy:
             "max_action_tokens": max_action_tokens,
             "batch_tokens": batch_tokens,
             "cache_bytes": cache_bytes,
+            "share": share,
         }
         self.temperature = temperature
         self._constrained = writing == "constrained"
@@ -166,8 +171,8 @@ class LMPolicy:
     def logprob(self, steps: Sequence[Step]) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities [T] of all free tokens and the step [T] each belongs to; differentiable in `parameters()`.
 
-        Steps on one path share a sequence, so a trajectory of the transcript style is read once. All steps go through one
-        forward pass: split them with `batches` first.
+        Steps on one path share a sequence, so a trajectory of the transcript style is read once; what paths share is read once
+        too, where that is cheaper. All steps are in one graph: split them with `batches` first.
         """
         if torch.is_grad_enabled():
             self._store.clear()  # the parameters are about to change
@@ -175,27 +180,38 @@ class LMPolicy:
         if not places:
             return torch.zeros(0, requires_grad=True), torch.zeros(0, dtype=torch.int64)
         rows, row_of = pack([_read(step) for step in steps])
-        # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
-        ids, _ = pad(rows, self._net.device)
-        where = (
-            torch.tensor([row_of[step] for step, _ in places], device=ids.device),
-            torch.tensor([len(steps[step][0].ids) + j - 1 for step, j in places], device=ids.device),
-        )
-        logits = self._net.logits_at(ids, where, mask=torch.ones_like(ids))
+        where = [(row_of[step], len(steps[step][0].ids) + j - 1) for step, j in places]
+        planned = self._plan(rows)
+        if planned is not None:
+            logits = shared.staged(self._net, planned, where, self.batch_tokens)
+        else:
+            # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
+            ids, _ = pad(rows, self._net.device)
+            logits = self._net.logits_at(ids, tuple(torch.tensor(where, device=ids.device).T), mask=torch.ones_like(ids))
         tokens = [steps[step][1].tokens[j] for step, j in places]
         choices = [steps[step][1].choices[j] for step, j in places]
-        owner = torch.tensor([step for step, _ in places], device=ids.device)
+        owner = torch.tensor([step for step, _ in places], device=logits.device)
         return token_log_probs(logits, tokens, choices, self.temperature), owner
 
+    def _plan(self, rows: Sequence[tuple[int, ...]]) -> shared.Plan | None:
+        """How to read what sequences share once; None where each is better read by itself."""
+        if not self.settings["share"] or self._net.kv_shape is None or self.model.is_activation_checkpointing:
+            return None
+        planned = shared.plan(rows)
+        return planned if shared.worth(planned, self.batch_tokens) else None
+
     def batches(self, steps: Sequence[Step]) -> list[list[int]]:
-        """Indices of the steps in groups whose packed, padded sequences hold at most `batch_tokens` tokens each."""
+        """Indices of the steps in groups of at most `batch_tokens` tokens: unique ones where they are shared, else padded."""
         rows, row_of = pack([_read(step) for step in steps])
         members: list[list[int]] = [[] for _ in rows]
         for index, row in enumerate(row_of):
             members[row].append(index)
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
-        groups = _by_budget([len(rows[row]) for row in order], self.batch_tokens)
-        return [sorted(index for k in group for index in members[order[k]]) for group in groups]
+        if self._plan(rows) is not None:
+            groups = shared.together(rows, self.batch_tokens)
+        else:
+            order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+            groups = [[order[k] for k in group] for group in _by_budget([len(rows[row]) for row in order], self.batch_tokens)]
+        return [sorted(index for row in group for index in members[row]) for group in groups]
 
     # --- parameters
 

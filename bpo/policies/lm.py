@@ -197,8 +197,7 @@ class LMPolicy:
         """How to read what sequences share once; None where each is better read by itself."""
         if not self.settings["share"] or self._net.kv_shape is None or self.model.is_activation_checkpointing:
             return None
-        planned = shared.plan(rows)
-        return planned if shared.worth(planned, self.batch_tokens) else None
+        return shared.best(rows, self.batch_tokens, self._net.pair_cost)
 
     def batches(self, steps: Sequence[Step]) -> list[list[int]]:
         """Indices of the steps in groups of at most `batch_tokens` tokens: unique ones where they are shared, else padded."""
@@ -254,10 +253,14 @@ class LMPolicy:
 
     @classmethod
     def load(cls, folder, **settings) -> LMPolicy:
-        """The policy saved in `folder`, or any causal model folder or hub name; `settings` (as for `of`) come first.
+        """The policy saved in `folder`, any causal model's folder or hub name, or "smollm2"; `settings` (as for `of`) win.
 
         Files come from this machine alone, unless `folder` is a hub name ("owner/model") and HF_HUB_OFFLINE is not set.
         """
+        if str(folder) == "smollm2":
+            from bpo.policies import smollm2
+
+            folder = smollm2.folder()
         path = Path(folder)
         hub = not path.exists() and str(folder).count("/") == 1 and not str(folder).startswith((".", "/", "~"))
         if not path.exists() and (not hub or os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")):

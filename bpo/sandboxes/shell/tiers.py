@@ -29,6 +29,9 @@ TIERS = {
     "C": "copies without any confinement: commands can do all that this user can; only with allow_unsafe",
 }
 
+# Boxes that this process has put trees into: tier, and what keeps it.
+_USED: set[tuple[str, str]] = set()
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -173,8 +176,14 @@ def open_workspace(
         raise BadInput(f"folder is {folder!r}; it must be an absolute path of its own, like {FOLDER!r}")
     habits = Habits(limits or Limits(), host.environment(dict(variables or {}), paths), stateful)
     shown = host.readable(readable)
-    kind = chosen(tier, allow_unsafe)
-    return _opened(kind, base, shown, habits, folder)
+    workspace = _opened(chosen(tier, allow_unsafe), base, shown, habits, folder)
+    _USED.add((workspace.tier.name, workspace.tier.origin))
+    return workspace
+
+
+def used() -> list[str]:
+    """Every kind of box that `open_workspace` has made in this process, in words: what a result says of its origin."""
+    return [f"tier {name}, by {origin}" for name, origin in sorted(_USED)]
 
 
 def _opened(

@@ -85,7 +85,7 @@ def tasks(config: Mapping[str, Any]) -> str:
     if config["sandbox"] == "codefix":
         if options.get("data"):
             return "broken programs of a collection"
-        return f"mutated HumanEval programs, {options.get('difficulty', 'easy')}"
+        return f"mutated HumanEval programs ({options.get('difficulty', 'easy')})"
     if config["sandbox"] == "webshop":
         if not options.get("data"):
             return "generated products"

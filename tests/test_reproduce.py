@@ -339,9 +339,9 @@ def repairs(*boxes):
 
 def test_program_repair_is_told_apart_from_the_paper_s_benchmark():
     table = tables.build(repairs(*["tier A, by bubblewrap"] * 4))
-    assert table["games"] == "mutated HumanEval programs, easy"
+    assert table["games"] == "mutated HumanEval programs (easy)"
     heads, rows = markdown.success_table(table)
-    assert heads[1:3] == ["mutated HumanEval programs, easy: seen", "minus warm start, seen"]
+    assert heads[1:3] == ["mutated HumanEval programs (easy): seen", "minus warm start, seen"]
     assert heads[-1] == "paper: success, Qwen2.5-7B, SWE-bench Verified, 3 seeds, ± std (a different experiment)"
     assert [row[-1] for row in rows] == [
         "14.6 ± 1.0 (SFT)",
@@ -350,7 +350,7 @@ def test_program_repair_is_told_apart_from_the_paper_s_benchmark():
         "none at N = 13; 24.0 ± 1.1 (N = 8)",
     ]
     said = " ".join(markdown.deviations(table))
-    assert "mutated HumanEval programs, easy instead of the 500 issues of SWE-bench Verified" in said
+    assert "mutated HumanEval programs (easy) instead of the 500 issues of SWE-bench Verified" in said
     assert "at most 6 edits of single lines, the repair always among them" in said
     assert "instead of 5,000 of 128" in said
     assert "instead of 3,000 of 128" in " ".join(markdown.deviations(tables.build(collected())))

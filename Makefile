@@ -1,7 +1,7 @@
 # Two commands on a bare clone: `make reproduce` and `make test`. Both install into .venv first.
 #   PYTHON   the interpreter to start from (3.11 or newer)
 #   PRESET   what `make reproduce` runs: smoke, quick (default), laptop
-#   SANDBOX  where: household (default), webshop
+#   SANDBOX  where: household (default), webshop, codefix
 PYTHON ?= python3
 PRESET ?= quick
 SANDBOX ?= household

@@ -55,6 +55,7 @@ bench: venv
 	$(BIN)/python benchmarks/household.py
 	$(BIN)/python benchmarks/webshop.py
 	$(BIN)/python benchmarks/shell.py
+	$(BIN)/python benchmarks/tree_rollout.py
 	$(BIN)/python benchmarks/tree_training.py
 
 clean:

@@ -415,6 +415,15 @@ def test_bad_input(tree, tmp_path):
         box.restore(snapshot)
 
 
+@needs("B")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has boxes of another user")
+def test_a_folder_that_the_boxes_user_may_not_read_is_named(tree, tmp_path):
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    with pytest.raises(BadInput, match="boxes of tier B run as another user than root, who may not read"):
+        open_workspace(tree, [private], tier="B")
+
+
 def test_tier_c_runs_only_where_permitted(tree):
     with open_workspace(tree, tier="C", allow_unsafe=True) as box:
         assert (box.tier.name, box.tier.network) == ("C", "open")

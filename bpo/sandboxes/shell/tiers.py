@@ -221,6 +221,12 @@ def _opened(
             program = next(one for one in find(store) if one.origin == origin)
             tier = OverlayTier(store, _owned(base, store), program, readable, folder)
         else:
+            closed = [path for path in readable if not host.open_to(path, store.user, store.group)]
+            if closed:
+                raise BadInput(
+                    f"boxes of tier {kind} run as another user than root, who may not read {closed[0]!r}: use tier A, "
+                    "or have it in a folder that everybody may read"
+                )
             tier = CopyTier(store, base, readable, folder, confined=kind == "B")
     except BaseException:
         store.close()

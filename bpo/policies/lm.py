@@ -7,6 +7,7 @@ import copy
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -36,6 +37,8 @@ class LMPolicy:
                        holds no action becomes the action "", which sandboxes answer with "Nothing happens."
     temperature        divides the logits, in rollout and in training alike
     max_action_tokens  where free writing is cut off
+    pause_tokens, pause_at   free writing pauses inside an action every so many tokens (0: never) and wherever one of these
+                       texts has been written: a boundary where a tree can branch (its entropy is that of the next token)
     batch_tokens       most padded tokens in one forward pass; on a processor, training is a third slower at 16,384
     cache_bytes        most memory for keys and values kept between two calls of `act`; 0 keeps none
     share              train on what sequences share once, where that is cheaper (see `shared`); a model whose keys and values
@@ -53,6 +56,8 @@ class LMPolicy:
         writing: str = "constrained",
         temperature: float = 1.0,
         max_action_tokens: int = 256,
+        pause_tokens: int = 0,
+        pause_at: Sequence[str] = (),
         batch_tokens: int = 8_192,
         cache_bytes: int = 2**30,
         share: bool = True,
@@ -66,12 +71,20 @@ class LMPolicy:
         ):
             if not value > 0:
                 raise BadInput(f"{name} must be positive, not {value!r}")
+        if (pause_tokens or pause_at) and writing != "free":
+            raise BadInput("pause_tokens and pause_at pause inside actions that are written freely: they need writing 'free'")
+        if pause_tokens < 0 or isinstance(pause_at, str) or not all(pause_at):
+            raise BadInput(
+                f"pause_tokens is {pause_tokens!r} and pause_at {pause_at!r}; they must be 0 or more, and a list of texts"
+            )
         self.model, self.tokenizer = model, tokenizer
         self.settings = {
             "prompt": prompt,
             "writing": writing,
             "temperature": temperature,
             "max_action_tokens": max_action_tokens,
+            "pause_tokens": pause_tokens,
+            "pause_at": list(pause_at),
             "batch_tokens": batch_tokens,
             "cache_bytes": cache_bytes,
             "share": share,
@@ -90,6 +103,10 @@ class LMPolicy:
 
     def extend(self, context: Context, decision: Decision, observation: Observation) -> Context:
         return self._style.extend(context, decision, observation)
+
+    def resume(self, context: Context, decision: Decision) -> Context:
+        ids, draft = context.ids + decision.tokens, context.draft + decision.tokens
+        return replace(context, ids=ids, draft=draft, parent=context)
 
     def context_size(self, context: Context) -> int:
         return len(context.ids)
@@ -116,7 +133,18 @@ class LMPolicy:
         actions = context.observation.actions
         if self._constrained:
             return TriePen(self._style.codec.trie(_listed(actions)))
-        return FreePen(self._style.ended, lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"])
+        parse, limit = lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"]
+        return FreePen(self._style.ended, parse, limit, context.draft, self._pauses)
+
+    def _pauses(self, written: list[int]) -> bool:
+        """Whether free writing pauses after its last token."""
+        every, marks = self.settings["pause_tokens"], self.settings["pause_at"]
+        if every and len(written) % every == 0:
+            return True
+        # Looked for in the last tokens alone; each is at least a byte long.
+        tail = written[-max(map(len, marks), default=0) * 4 - 1 :]
+        texts = self.tokenizer.decode(tail), self.tokenizer.decode(tail[:-1])
+        return any(texts[0].count(mark) > texts[1].count(mark) for mark in marks)
 
     def _groups(self, contexts: Sequence[Context], wanted: list[int]) -> list[list[int]]:
         """Indices in groups of similar length whose padded size stays within `batch_tokens`; equal contexts stay together.

@@ -63,7 +63,7 @@ def warm_start(
 
 def writing(settings: PolicySettings) -> dict:
     """The part of the settings that LMPolicy takes."""
-    names = ("prompt", "writing", "temperature", "max_action_tokens", "device", "dtype")
+    names = ("prompt", "writing", "temperature", "max_action_tokens", "pause_tokens", "pause_at", "device", "dtype")
     return {name: getattr(settings, name) for name in names}
 
 

@@ -29,7 +29,7 @@ class Boundary:
     entropy   nats, of the policy's first free token in this state
     actions   number of admissible actions, or -1 where any text is allowed
     coin      uniform in [0, 1), drawn from a stream of its own: independent of every action
-    window    nats, mean entropy of the first WINDOW tokens that were drawn from here on: known when the path is finished, nan for
+    window    nats, mean entropy of the first WINDOW tokens drawn from here on: known when the path is finished, and nan for
               causal selectors, since it depends on what was drawn
     """
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from bpo import select
 from bpo.credit import bpo_split
 from bpo.policies.tabular import TabularPolicy
@@ -10,10 +14,15 @@ from bpo.sandboxes.toy import ToyTree
 from bpo.viz.text import tree_lines
 
 
-def test_every_edge_has_a_line_with_its_numbers():
+@pytest.fixture
+def tree():
     growth = Growth(select.Every(2), points=2, width=2, root=True)
     values = [0, 1, 2, 3, 4, 5, 6, 7]
     (tree,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
+    return tree
+
+
+def test_every_edge_has_a_line_with_its_numbers(tree):
     lines = tree_lines(tree, bpo_split([tree])[0])
     assert len(lines) == len(tree)
     assert lines[0] == "tree-00"
@@ -22,3 +31,13 @@ def test_every_edge_has_a_line_with_its_numbers():
     assert all("[H 0.69, m " in line for line in lines[1:])
     assert lines[1].startswith("|-* ")
     assert any(line.startswith("`-* ") for line in lines)
+
+
+def test_an_action_is_one_line_and_is_shortened_where_a_width_is_given(tree):
+    steps = tuple(s and replace(s, decision=replace(s.decision, action="sed -n\n1,40p a_long_name.py")) for s in tree.steps)
+    long = replace(tree, steps=steps)
+    whole, short = tree_lines(long), tree_lines(long, width=42)
+    assert len(whole) == len(short) == len(tree)
+    assert all("sed -n 1,40p a_long_name.py [H" in line for line in whole[1:])
+    assert all(len(line) <= 42 and "... [H" in line for line in short[1:])
+    assert all("sed -... [H" in line for line in tree_lines(long, width=1)[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,3 +120,12 @@ def test_a_tree_without_any_contrast_and_a_single_path_can_be_drawn():
     assert not flat.credit.live.any()
     assert np.abs(flat.credit.advantage).max() == 0
     assert plots.png(tree_figure(flat)).startswith(b"\x89PNG")
+
+
+def test_any_text_can_be_drawn(tree):
+    """Dollars are no formula, and what no font has is one sign."""
+    odd = "awk '{print $1 \\frac{$'\n\t\x1b[31m\ud800"
+    steps = tuple(step and replace(step, decision=replace(step.decision, action=odd)) for step in tree.steps)
+    strange = record(replace(tree, task="$_{", steps=steps))
+    assert labels(strange.tree, strange.credit, column=60)[1].endswith("awk '{print $1 \\frac{$' \ufffd[31m\ufffd")
+    assert plots.png(tree_figure(strange)).startswith(b"\x89PNG")

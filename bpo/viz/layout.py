@@ -6,6 +6,7 @@ import numpy as np
 
 from bpo.credit import Credit
 from bpo.tree import ROOT, Tree
+from bpo.viz.text import one_line
 
 # Part of a column in which an edge into another row bends; labels begin behind it.
 BEND = 0.45
@@ -95,4 +96,4 @@ def _whole(label: str, room: int) -> str:
 
 def _action(tree: Tree, node: int) -> str:
     step = tree.steps[node]
-    return "" if step is None else " ".join(step.decision.action.split())
+    return "" if step is None else one_line(step.decision.action)

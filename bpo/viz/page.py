@@ -11,7 +11,7 @@ from typing import Any
 from bpo.saved import SavedTree
 from bpo.tree import ROOT
 from bpo.viz.layout import ending, label_start, labels, rows
-from bpo.viz.text import tree_lines
+from bpo.viz.text import one_line, summary, tree_lines
 
 # Characters of a label that fit into one column of tree.js (104 pixels of its 11 pixel font).
 COLUMN = 16
@@ -25,13 +25,6 @@ def script() -> str:
 def style() -> str:
     """Its style sheet."""
     return resources.files(__package__).joinpath("tree.css").read_text(encoding="utf-8")
-
-
-def title(saved: SavedTree) -> str:
-    """What the picture of a tree is called, in one line."""
-    tree = saved.tree
-    leaves, points = len(tree.leaves), len(tree.branch_points)
-    return f"{saved.method}, update {saved.update}: {leaves} leaves, {points} branch points, mean return {tree.value[ROOT]:.3g}"
 
 
 def plain(saved: SavedTree) -> dict[str, Any]:
@@ -66,7 +59,7 @@ def plain(saved: SavedTree) -> dict[str, Any]:
         )
     return {
         "title": tree.task,
-        "subtitle": title(saved),
+        "subtitle": f"{saved.method}, update {saved.update}: {summary(tree)}",
         "limit": float(abs(credit.advantage).max()),
         "nodes": nodes,
     }
@@ -76,7 +69,7 @@ def page(saved: SavedTree) -> str:
     """The whole file: data, script and style in one, and the tree as text for readers without either."""
     # No "<" is left in the data, so that no text of a sandbox can end the element it lies in.
     data = json.dumps(plain(saved)).replace("<", "\\u003c")
-    name, text = (_escaped(words) for words in (saved.tree.task, "\n".join(tree_lines(saved.tree, saved.credit))))
+    name, text = html.escape(one_line(saved.tree.task)), html.escape("\n".join(tree_lines(saved.tree, saved.credit)))
     policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -102,11 +95,6 @@ draw(document.getElementById("tree"), JSON.parse(document.getElementById("data")
 </body>
 </html>
 """
-
-
-def _escaped(text: str) -> str:
-    # Half of a character pair has no bytes of its own, and a file must have them.
-    return html.escape(text.encode(errors="replace").decode())
 
 
 def _number(value: float) -> float | None:

@@ -18,7 +18,7 @@ def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = Non
     given); a leaf ends with its return G. Branch points are marked with *. Where a `width` is given, actions are shortened so
     that lines have at most as many characters, as far as `SHORTEST` allows.
     """
-    lines = [f"{tree.task}"]
+    lines = [one_line(tree.task)]
 
     def walk(node: int, indent: str) -> None:
         kids = tree.kids[node]
@@ -34,9 +34,21 @@ def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = Non
     return lines
 
 
+def one_line(text: str) -> str:
+    """The text with every stretch of white space as one space, and without what a terminal or a font cannot print."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
+
+
+def summary(tree: Tree) -> str:
+    """Leaves, branch points and the mean return of a tree, in words."""
+    leaves, points = len(tree.leaves), len(tree.branch_points)
+    counts = f"{leaves} {'leaf' if leaves == 1 else 'leaves'}, {points} branch point{'' if points == 1 else 's'}"
+    return f"{counts}, mean return {tree.value[ROOT]:.3g}"
+
+
 def _line(tree: Tree, node: int, credit: Credit | None, start: str, width: int | None) -> str:
     step = tree.steps[node]
-    action = " ".join(step.decision.action.split()) if step is not None else ""
+    action = one_line(step.decision.action) if step is not None else ""
     entropy = tree.entropy[tree.parent[node]]
     numbers = (
         f" [H {entropy:.2f}, m {tree.mass[node]:.3f}" + ("" if credit is None else f", A {credit.advantage[node]:+.2f}") + "]"

@@ -165,7 +165,8 @@ export function draw(host, data) {
     const { texts, numbers } = facts(nodes, index);
     panel.replaceChildren();
     // No list of definitions: JupyterLab has a style of its own for those.
-    for (const [kind, pairs] of [["bpo-texts", texts], ["bpo-numbers", numbers]]) {
+    // Numbers first: observations may be long.
+    for (const [kind, pairs] of [["bpo-numbers", numbers], ["bpo-texts", texts]]) {
       const list = make("div", kind, panel);
       for (const [name, value] of pairs) {
         const pair = make("div", "bpo-pair", list);

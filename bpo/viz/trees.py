@@ -8,9 +8,9 @@ import numpy as np
 
 from bpo.errors import require
 from bpo.saved import SavedTree
-from bpo.tree import ROOT
 from bpo.viz.layout import BEND, ending, label_start, labels, rows
 from bpo.viz.palette import GREY, MINUS, PLUS, ZERO
+from bpo.viz.text import one_line, summary
 
 # Width of an average character in the figure's font, as a part of the font's size.
 CHARACTER = 0.58
@@ -54,7 +54,8 @@ def tree_figure(saved: SavedTree) -> Any:
     inner = np.array([node for node in range(len(tree)) if tree.kids[node]], np.int64)
     points = np.isin(inner, tree.branch_points)
     top = float(np.nanmax(tree.entropy)) or 1.0
-    area = 4 + (44 if row > 0.25 else 16) * np.nan_to_num(tree.entropy) / max(top, 1.0)
+    room = min(1.0, width / max(x.max(), 1) / 0.6) ** 2  # narrow columns get small marks
+    area = 4 + (44 if row > 0.25 else 16) * room * np.nan_to_num(tree.entropy) / max(top, 1.0)
     for marker, which, face, more in (("o", ~points, "white", 0), ("D", points, "black", 8)):
         some = inner[which]
         axes.scatter(x[some], y[some], s=area[some] + more, marker=marker, c=face, edgecolors="black", linewidths=0.6, zorder=3)
@@ -75,7 +76,9 @@ def tree_figure(saved: SavedTree) -> Any:
         if label:
             above = 1.5 + 1.8 * np.sqrt(tree.mass[node])
             at = (label_start(tree, node), y[node])
-            axes.annotate(label, at, (0, above), textcoords="offset points", fontsize=size, va="bottom", color="#333333")
+            axes.annotate(
+                label, at, (0, above), textcoords="offset points", fontsize=size, va="bottom", color="#333333", parse_math=False
+            )
     axes.set_ylim(len(tree.leaves) - 0.4, -0.8)
     axes.set_xlim(-0.15, x.max() + 0.75 * x.max() / width)
     axes.set_yticks([])
@@ -84,14 +87,9 @@ def tree_figure(saved: SavedTree) -> Any:
     axes.xaxis.get_major_locator().set_params(integer=True)
     for side in ("left", "right", "top"):
         axes.spines[side].set_visible(False)
-    leaves, forks = len(tree.leaves), len(tree.branch_points)
-    axes.set_title(
-        f"{tree.task}\n{saved.method}, update {saved.update}: {leaves} leaves, {forks} branch points, "
-        f"mean return {tree.value[ROOT]:.3g}",
-        fontsize=9,
-        loc="left",
-    )
-    bar = figure.colorbar(colors, ax=axes, shrink=min(1.0, 3.0 / (row * leaves)), aspect=18, pad=0.01)
+    title = f"{one_line(tree.task)}\n{saved.method}, update {saved.update}: {summary(tree)}"
+    axes.set_title(title, fontsize=9, loc="left", parse_math=False)
+    bar = figure.colorbar(colors, ax=axes, shrink=min(1.0, 3.0 / (row * len(tree.leaves))), aspect=18, pad=0.01)
     bar.set_label("advantage", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     entry = {"color": "black", "linewidth": 0, "markersize": 5}

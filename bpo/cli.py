@@ -49,7 +49,7 @@ EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --pr
 @app.command(epilog=EXAMPLES)
 def train(
     method: Annotated[str, typer.Option(help="A key of the table that `bpo methods` prints.")],
-    sandbox: Annotated[str, typer.Option(help="household, webshop or toy.")],
+    sandbox: Annotated[str, typer.Option(help="household, webshop, codefix or toy.")],
     preset: Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")],
     seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder that holds the run's folder.")] = Path("runs"),

@@ -255,6 +255,8 @@ def _check(preset: Preset, where: str) -> None:
         choose(f"policy kind of {name} in {where}:", policy.kind, ("tiny", "hf", "tabular"))
         choose(f"prompt of {name} in {where}:", policy.prompt, ("transcript", "windowed"))
         choose(f"writing of {name} in {where}:", policy.writing, ("constrained", "free"))
+        if policy.writing != "free" and (policy.pause_tokens or policy.pause_at):
+            raise BadInput(f"{where}: {name}: policy: pause_tokens and pause_at need writing: free")
         if policy.kind == "hf" and not policy.model:
             raise BadInput(f"{where}: {name}: policy: model is empty; it must be a folder or a hub name where kind is 'hf'")
         if policy.kind == "tiny" and section.warm_start is None:

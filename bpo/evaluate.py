@@ -52,7 +52,8 @@ def evaluate(
         last = tree.outcome[tree.leaves[0]]
         kind, won = str(last.get("task_type", "")), bool(last.get("won", False))
         score = float(last.get("score", won))
-        episodes.append(Episode(tree.task, tree.index, kind, won, score, float(tree.value[0]), len(tree) - 1))
+        steps = sum(step.decision.ended for step in tree.steps if step is not None)
+        episodes.append(Episode(tree.task, tree.index, kind, won, score, float(tree.value[0]), steps))
     return episodes, ledger
 
 

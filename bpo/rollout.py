@@ -188,6 +188,8 @@ class _Growing:
         return [replace(fork, child=child, share=float(shares[child])) for child in range(1, len(shares))]
 
     def _play(self, draw: _Draw, decision: Decision) -> list[_Draw]:
+        if not decision.ended:
+            return [self._pause(draw, decision)]
         self.sandbox.restore(draw.snapshot)
         outcome = self.sandbox.step(decision.action)
         self.ledger.env_steps += 1
@@ -201,6 +203,15 @@ class _Growing:
         context = self.policy.extend(draw.context, decision, outcome.observation)
         self._note_state(node, outcome.observation, context)
         return [replace(draw, node=node, child=0, context=context, snapshot=self.sandbox.snapshot(), share=1.0)]
+
+    def _pause(self, draw: _Draw, decision: Decision) -> _Draw:
+        """A state inside an action: more has been written, and nothing was done."""
+        self.ledger.prefilled += decision.prefilled
+        self.ledger.generated += decision.generated
+        node = self._append(draw, Step(draw.context, decision), draw.share, 0.0, {})
+        context = self.policy.resume(draw.context, decision)
+        self.actions[node], self.position[node] = -1, self.policy.context_size(context)
+        return replace(draw, node=node, child=0, context=context, share=1.0)
 
     def _append(self, draw: _Draw | None, step: Step | None, share: float, reward: float, outcome: dict) -> int:
         self.parent.append(NO_PARENT if draw is None else draw.node)

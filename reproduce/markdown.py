@@ -67,11 +67,12 @@ def head(table: Mapping[str, Any]) -> str:
     """What was run, in one paragraph."""
     settings, policy = table["settings"], table["settings"]["policy"]
     tasks = ", ".join(f"{count} {short(split)}" for split, count in table["tasks"].items())
+    boxes = f"Boxes of all runs: {'; '.join(table['origin']['boxes'])}. " if table["origin"].get("boxes") else ""
     return (
         f"Tasks: {table['games']}. Policy: {policy['kind']}, {policy['writing']} writing, actions sampled at temperature "
         f"{policy['temperature']:g}. {plural(len(table['seeds']), 'seed')}; "
         f"evaluation tasks: {tasks}, {plural(settings['eval_samples'], 'episode')} each, last checkpoint. "
-        f"Fingerprint of the code behind these runs: {table['origin']['code']}. "
+        f"{boxes}Fingerprint of the code behind these runs: {table['origin']['code']}. "
         "Rules, and every change of setting with its date: reproduce/PROTOCOL.md."
     )
 
@@ -313,10 +314,10 @@ def deviations(table: Mapping[str, Any]) -> list[str]:
         "scripted demonstrations instead of public trajectories.",
         *([f"Tasks: {table['games']} instead of {words.tasks}."] if words.tasks else []),
         *differences(table["sandbox"], s["options"]),
-        f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of 3,000 of 128; AdamW at {s['lr']:g}, "
-        f"{s['schedule']}, instead of 2e-6 on a cosine; KL weight {s['beta']:g}, clip {s['clip']:g}, gradient norm clipped at "
-        f"{s['max_grad_norm']:g}. One setting for all rows; the paper picks learning rate and KL weight per method, "
-        "environment and seed.",
+        f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of {words.updates} of 128; AdamW at "
+        f"{s['lr']:g}, {s['schedule']}, instead of 2e-6 on a cosine; KL weight {s['beta']:g}, clip {s['clip']:g}, gradient "
+        f"norm clipped at {s['max_grad_norm']:g}. One setting for all rows; the paper picks learning rate and KL weight per "
+        "method, environment and seed.",
         f"Seeds: {len(table['seeds'])}; intervals are bootstrap intervals, the paper's ± is a standard deviation over 3 seeds.",
         "Returns: the paper compares 13 returns of BPO with 8 of GRPO and RLOO; here both also have rows with as many returns "
         "as branching.",

@@ -73,7 +73,7 @@ def build(collected: Collected) -> dict[str, Any]:
             "policy": config["policy"],
             "warm_start": config["warm_start"],
         },
-        "origin": {key: value for key, value in collected.start["origin"].items() if key not in ("host", "date")},
+        "origin": origin(collected),
         "rows": rows,
         "target": target,
         "noise_reference": reference.row.label if reference else None,
@@ -82,6 +82,15 @@ def build(collected: Collected) -> dict[str, Any]:
         "official": collected.official,
         "rules": collected.rules,
     }
+
+
+def origin(collected: Collected) -> dict[str, Any]:
+    """Where the warm start comes from, and the kinds of boxes that any of the runs used, where the sandbox has such."""
+    found = {key: value for key, value in collected.start["origin"].items() if key not in ("host", "date")}
+    if "boxes" in found:
+        results = [collected.start, *(run for row in collected.rows for run in row.runs.values())]
+        found["boxes"] = sorted({kind for result in results for kind in result["origin"]["boxes"]})
+    return found
 
 
 def strip_times(value: Any) -> Any:

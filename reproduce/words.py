@@ -16,12 +16,14 @@ class Words:
     paper       the paper's figures for it (Table 1, Qwen2.5-7B-Instruct, mean ± std of 3 seeds), by method
     paper_head  head of their column
     tasks       the paper's tasks and step limit, for the list of deviations; "" where the paper has no such sandbox
+    updates     the paper's number of updates there
     others      what else the paper has and this table does not
     """
 
     paper: Mapping[str, str] = field(default_factory=dict)
     paper_head: str = "paper"
     tasks: str = ""
+    updates: str = "3,000"
     others: str = ""
 
 
@@ -38,12 +40,21 @@ WORDS = {
         tasks="WebShop's 1.18 million products, and another step limit than the paper's 50",
         others="PPO, VinePPO, SWE-bench, the second model",
     ),
+    "codefix": Words(
+        paper={START: "14.6 ± 1.0 (SFT)", "rloo": "22.8 ± 1.2", "grpo": "24.0 ± 1.1", "bpo": "29.8 ± 1.0 (M = 4, K = 4)"},
+        paper_head="paper: success, Qwen2.5-7B, SWE-bench Verified, 3 seeds, ± std (a different experiment)",
+        tasks="the 500 issues of SWE-bench Verified in their repositories, and another limit than the paper's 25 tool calls",
+        updates="5,000",
+        others="PPO, VinePPO, SWE-bench itself, the second model",
+    ),
     "toy": Words(),
 }
 
 
 def differences(sandbox: str, options: Mapping[str, Any]) -> list[str]:
-    """How a shop's pages and actions differ from the original's, as sentences."""
+    """How actions and what is read differ from the original's, as sentences."""
+    if sandbox == "codefix":
+        return _repairs(options)
     if sandbox != "webshop":
         return []
     said = []
@@ -56,11 +67,25 @@ def differences(sandbox: str, options: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def _repairs(options: Mapping[str, Any]) -> list[str]:
+    if options.get("actions", "constrained") == "free" or options.get("data"):
+        return ["Actions are bash commands on one file instead of an agent's tools on a repository."]
+    choices = options.get("choices", 8)
+    return [
+        f"Actions: at most {choices} edits of single lines, the repair always among them, undo, run the tests, submit, instead "
+        "of a shell; a failing test run names the exception and no more."
+    ]
+
+
 def tasks(config: Mapping[str, Any]) -> str:
     """What the evaluation tasks of a run are, in the words of the column heads."""
     options = config["sandbox_options"]
     if config["sandbox"] == "toy":
         return "toy tree"
+    if config["sandbox"] == "codefix":
+        if options.get("data"):
+            return "broken programs of a collection"
+        return f"mutated HumanEval programs ({options.get('difficulty', 'easy')})"
     if config["sandbox"] == "webshop":
         if not options.get("data"):
             return "generated products"

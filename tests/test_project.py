@@ -92,7 +92,7 @@ def test_the_tables_notebook_shows_what_the_table_says():
     notebook = json.loads((ROOT / "notebooks" / "11_tables.ipynb").read_text())
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     shown = "\n".join("".join(output.get("data", {}).get("text/markdown", "")) for output in outputs)
-    for name in ("quick", "quick-webshop"):
+    for name in ("quick", "quick-webshop", "quick-codefix"):
         table = json.loads((ROOT / "results" / name / "table.json").read_text())
         for sentence in (markdown.head(table), *markdown.findings(table)):
             assert sentence in shown

@@ -326,6 +326,45 @@ def test_table_says_what_the_numbers_say():
     assert "(a different experiment)" in page
 
 
+def repairs(*boxes):
+    """The runs above as if they had been made in boxes: the warm start in the first, each row in the next."""
+    facts = collected()
+    results = [facts.start, *(run for row in facts.rows for run in row.runs.values())]
+    for result, used in zip(results, boxes, strict=True):
+        result["origin"]["boxes"] = [used]
+    options = {"difficulty": "easy", "actions": "constrained", "choices": 6, "max_steps": 10}
+    facts.start["config"] |= {"sandbox": "codefix", "sandbox_options": options}
+    return Collected(**{**vars(facts), "sandbox": "codefix"})
+
+
+def test_program_repair_is_told_apart_from_the_paper_s_benchmark():
+    table = tables.build(repairs(*["tier A, by bubblewrap"] * 4))
+    assert table["games"] == "mutated HumanEval programs (easy)"
+    heads, rows = markdown.success_table(table)
+    assert heads[1:3] == ["mutated HumanEval programs (easy): seen", "minus warm start, seen"]
+    assert heads[-1] == "paper: success, Qwen2.5-7B, SWE-bench Verified, 3 seeds, ± std (a different experiment)"
+    assert [row[-1] for row in rows] == [
+        "14.6 ± 1.0 (SFT)",
+        "29.8 ± 1.0 (M = 4, K = 4)",
+        "none at N = 13; 22.8 ± 1.2 (N = 8)",
+        "none at N = 13; 24.0 ± 1.1 (N = 8)",
+    ]
+    said = " ".join(markdown.deviations(table))
+    assert "mutated HumanEval programs (easy) instead of the 500 issues of SWE-bench Verified" in said
+    assert "at most 6 edits of single lines, the repair always among them" in said
+    assert "instead of 5,000 of 128" in said
+    assert "instead of 3,000 of 128" in " ".join(markdown.deviations(tables.build(collected())))
+
+
+def test_the_table_names_every_kind_of_box_that_a_run_used():
+    table = tables.build(repairs("tier A, by b", "tier A, by b", "tier B, by Landlock 3", "tier A, by b"))
+    assert table["origin"]["boxes"] == ["tier A, by b", "tier B, by Landlock 3"]
+    assert "Boxes of all runs: tier A, by b; tier B, by Landlock 3. " in markdown.head(table)
+    plain = tables.build(collected())
+    assert "boxes" not in plain["origin"]
+    assert "oxes" not in markdown.markdown(plain)
+
+
 def test_table_admits_when_nothing_beats_the_warm_start():
     facts = collected()
     table = tables.build(Collected(**{**vars(facts), "rows": facts.rows[1:2]}))

@@ -23,6 +23,7 @@ class Pen:
         self.log_probs: list[float] = []
         self.allowed: list[Choices] = []
         self.entropy: float | None = None
+        self.ended = True
 
     def note(self, token: int, log_prob: float, allowed: Choices) -> None:
         self.tokens.append(token)
@@ -39,6 +40,7 @@ class Pen:
             entropy=self.entropy or 0.0,
             prefilled=prefilled,
             generated=free[-1] + 1 if free else 0,  # forced tokens after the last choice are never computed
+            ended=self.ended,
         )
 
 
@@ -76,23 +78,37 @@ class TriePen(Pen):
 
 
 class FreePen(Pen):
-    """Free writing: any token, until `ended` says so or `limit` tokens are written; `parse` finds the action."""
+    """Free writing: any token, until `over` says so or `limit` tokens are written; `parse` finds the action.
+
+    draft   tokens of the action that are written already, where writing has paused; pauses says whether to pause again
+    """
 
     start = ()
     choices: Choices = None
     finished = False
 
-    def __init__(self, ended: Callable[[list[int]], bool], parse: Callable[[list[int]], str], limit: int):
+    def __init__(
+        self,
+        over: Callable[[list[int]], bool],
+        parse: Callable[[list[int]], str],
+        limit: int,
+        draft: Sequence[int] = (),
+        pauses: Callable[[list[int]], bool] = lambda tokens: False,
+    ):
         super().__init__()
-        self._ended, self._parse, self._limit = ended, parse, limit
+        self._over, self._parse, self._limit, self._draft, self._pauses = over, parse, limit, draft, pauses
 
     @property
     def action(self) -> str:
-        return self._parse(self.tokens)
+        return self._parse([*self._draft, *self.tokens]) if self.ended else ""
 
     def push(self, token: int, log_prob: float) -> tuple[int, ...]:
         self.note(token, log_prob, None)
-        return () if len(self.tokens) >= self._limit or self._ended(self.tokens) else (token,)
+        written = [*self._draft, *self.tokens]
+        if len(written) >= self._limit or self._over(written):
+            return ()
+        self.ended = not self._pauses(written)
+        return (token,) if self.ended else ()
 
 
 def write(rows, logits: torch.Tensor, pens: Sequence[Pen], rngs: Sequence[np.random.Generator], temperature: float) -> None:

@@ -7,6 +7,7 @@ import copy
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from bpo.errors import BadInput, choose
+from bpo.policies import shared
 from bpo.policies.decode import FreePen, Pen, TriePen, write
 from bpo.policies.kv import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.net import Net
@@ -35,8 +37,12 @@ class LMPolicy:
                        holds no action becomes the action "", which sandboxes answer with "Nothing happens."
     temperature        divides the logits, in rollout and in training alike
     max_action_tokens  where free writing is cut off
+    pause_tokens, pause_at   free writing pauses inside an action every so many tokens (0: never) and wherever one of these
+                       texts has been written: a boundary where a tree can branch (its entropy is that of the next token)
     batch_tokens       most padded tokens in one forward pass; on a processor, training is a third slower at 16,384
     cache_bytes        most memory for keys and values kept between two calls of `act`; 0 keeps none
+    share              train on what sequences share once, where that is cheaper (see `shared`); a model whose keys and values
+                       are not plain, or that recomputes activations (gradient checkpointing), is trained on each by itself
 
     Errors: BadInput for unknown settings, and for constrained writing where an observation has no list of actions.
     """
@@ -50,8 +56,11 @@ class LMPolicy:
         writing: str = "constrained",
         temperature: float = 1.0,
         max_action_tokens: int = 256,
+        pause_tokens: int = 0,
+        pause_at: Sequence[str] = (),
         batch_tokens: int = 8_192,
         cache_bytes: int = 2**30,
+        share: bool = True,
     ):
         choose("prompt", prompt, STYLES)
         choose("writing", writing, ("constrained", "free"))
@@ -62,14 +71,23 @@ class LMPolicy:
         ):
             if not value > 0:
                 raise BadInput(f"{name} must be positive, not {value!r}")
+        if (pause_tokens or pause_at) and writing != "free":
+            raise BadInput("pause_tokens and pause_at pause inside actions that are written freely: they need writing 'free'")
+        if pause_tokens < 0 or isinstance(pause_at, str) or not all(pause_at):
+            raise BadInput(
+                f"pause_tokens is {pause_tokens!r} and pause_at {pause_at!r}; they must be 0 or more, and a list of texts"
+            )
         self.model, self.tokenizer = model, tokenizer
         self.settings = {
             "prompt": prompt,
             "writing": writing,
             "temperature": temperature,
             "max_action_tokens": max_action_tokens,
+            "pause_tokens": pause_tokens,
+            "pause_at": list(pause_at),
             "batch_tokens": batch_tokens,
             "cache_bytes": cache_bytes,
+            "share": share,
         }
         self.temperature = temperature
         self._constrained = writing == "constrained"
@@ -85,6 +103,10 @@ class LMPolicy:
 
     def extend(self, context: Context, decision: Decision, observation: Observation) -> Context:
         return self._style.extend(context, decision, observation)
+
+    def resume(self, context: Context, decision: Decision) -> Context:
+        ids, draft = context.ids + decision.tokens, context.draft + decision.tokens
+        return replace(context, ids=ids, draft=draft, parent=context)
 
     def context_size(self, context: Context) -> int:
         return len(context.ids)
@@ -111,7 +133,18 @@ class LMPolicy:
         actions = context.observation.actions
         if self._constrained:
             return TriePen(self._style.codec.trie(_listed(actions)))
-        return FreePen(self._style.ended, lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"])
+        parse, limit = lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"]
+        return FreePen(self._style.ended, parse, limit, context.draft, self._pauses)
+
+    def _pauses(self, written: list[int]) -> bool:
+        """Whether free writing pauses after its last token."""
+        every, marks = self.settings["pause_tokens"], self.settings["pause_at"]
+        if every and len(written) % every == 0:
+            return True
+        # Looked for in the last tokens alone; each is at least a byte long.
+        tail = written[-max(map(len, marks), default=0) * 4 - 1 :]
+        texts = self.tokenizer.decode(tail), self.tokenizer.decode(tail[:-1])
+        return any(texts[0].count(mark) > texts[1].count(mark) for mark in marks)
 
     def _groups(self, contexts: Sequence[Context], wanted: list[int]) -> list[list[int]]:
         """Indices in groups of similar length whose padded size stays within `batch_tokens`; equal contexts stay together.
@@ -166,8 +199,8 @@ class LMPolicy:
     def logprob(self, steps: Sequence[Step]) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities [T] of all free tokens and the step [T] each belongs to; differentiable in `parameters()`.
 
-        Steps on one path share a sequence, so a trajectory of the transcript style is read once. All steps go through one
-        forward pass: split them with `batches` first.
+        Steps on one path share a sequence, so a trajectory of the transcript style is read once; what paths share is read once
+        too, where that is cheaper. All steps are in one graph: split them with `batches` first.
         """
         if torch.is_grad_enabled():
             self._store.clear()  # the parameters are about to change
@@ -175,27 +208,37 @@ class LMPolicy:
         if not places:
             return torch.zeros(0, requires_grad=True), torch.zeros(0, dtype=torch.int64)
         rows, row_of = pack([_read(step) for step in steps])
-        # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
-        ids, _ = pad(rows, self._net.device)
-        where = (
-            torch.tensor([row_of[step] for step, _ in places], device=ids.device),
-            torch.tensor([len(steps[step][0].ids) + j - 1 for step, j in places], device=ids.device),
-        )
-        logits = self._net.logits_at(ids, where, mask=torch.ones_like(ids))
+        where = [(row_of[step], len(steps[step][0].ids) + j - 1) for step, j in places]
+        planned = self._plan(rows)
+        if planned is not None:
+            logits = shared.staged(self._net, planned, where, self.batch_tokens)
+        else:
+            # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
+            ids, _ = pad(rows, self._net.device)
+            logits = self._net.logits_at(ids, tuple(torch.tensor(where, device=ids.device).T), mask=torch.ones_like(ids))
         tokens = [steps[step][1].tokens[j] for step, j in places]
         choices = [steps[step][1].choices[j] for step, j in places]
-        owner = torch.tensor([step for step, _ in places], device=ids.device)
+        owner = torch.tensor([step for step, _ in places], device=logits.device)
         return token_log_probs(logits, tokens, choices, self.temperature), owner
 
+    def _plan(self, rows: Sequence[tuple[int, ...]]) -> shared.Plan | None:
+        """How to read what sequences share once; None where each is better read by itself."""
+        if not self.settings["share"] or self._net.kv_shape is None or self.model.is_activation_checkpointing:
+            return None
+        return shared.best(rows, self.batch_tokens, self._net.pair_cost)
+
     def batches(self, steps: Sequence[Step]) -> list[list[int]]:
-        """Indices of the steps in groups whose packed, padded sequences hold at most `batch_tokens` tokens each."""
+        """Indices of the steps in groups of at most `batch_tokens` tokens: unique ones where they are shared, else padded."""
         rows, row_of = pack([_read(step) for step in steps])
         members: list[list[int]] = [[] for _ in rows]
         for index, row in enumerate(row_of):
             members[row].append(index)
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
-        groups = _by_budget([len(rows[row]) for row in order], self.batch_tokens)
-        return [sorted(index for k in group for index in members[order[k]]) for group in groups]
+        if self._plan(rows) is not None:
+            groups = shared.together(rows, self.batch_tokens)
+        else:
+            order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+            groups = [[order[k] for k in group] for group in _by_budget([len(rows[row]) for row in order], self.batch_tokens)]
+        return [sorted(index for row in group for index in members[row]) for group in groups]
 
     # --- parameters
 
@@ -238,10 +281,14 @@ class LMPolicy:
 
     @classmethod
     def load(cls, folder, **settings) -> LMPolicy:
-        """The policy saved in `folder`, or any causal model folder or hub name; `settings` (as for `of`) come first.
+        """The policy saved in `folder`, any causal model's folder or hub name, or "smollm2"; `settings` (as for `of`) win.
 
         Files come from this machine alone, unless `folder` is a hub name ("owner/model") and HF_HUB_OFFLINE is not set.
         """
+        if str(folder) == "smollm2":
+            from bpo.policies import smollm2
+
+            folder = smollm2.folder()
         path = Path(folder)
         hub = not path.exists() and str(folder).count("/") == 1 and not str(folder).startswith((".", "/", "~"))
         if not path.exists() and (not hub or os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")):

@@ -9,7 +9,8 @@ from transformers.cache_utils import DynamicLayer
 class Net:
     """Wraps any `AutoModelForCausalLM`; finds out once, on two tokens, which short cuts its architecture allows.
 
-    kv_shape  (2 x layers, heads, head size) if every layer keeps plain keys and values of one shape, else None
+    kv_shape   (2 x layers, heads, head size) if every layer keeps plain keys and values of one shape, else None
+    pair_cost  arithmetic of one token's attention to one other, relative to that of reading a token without attention
     """
 
     def __init__(self, model):
@@ -19,6 +20,9 @@ class Net:
             out = model(input_ids=probe, attention_mask=torch.ones_like(probe), use_cache=True)
             self.kv_shape = _kv_shape(out.cache) if self._attention() in ("sdpa", "eager") else None
             self._split = self._can_split(probe, out.logits)
+        config = model.config.get_text_config()
+        inner = sum(p.numel() for p in model.parameters()) - model.get_input_embeddings().weight.numel()
+        self.pair_cost = 2 * config.hidden_size * config.num_hidden_layers / max(inner, 1)
 
     @property
     def device(self):

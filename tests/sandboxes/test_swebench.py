@@ -3,9 +3,11 @@
 import collections
 import importlib.metadata
 import json
+import os
 import random
 import shutil
 import subprocess
+import sys
 from dataclasses import asdict, replace
 
 import pytest
@@ -396,3 +398,44 @@ def test_rows_of_other_repositories_on_releases(name, version, rows):
     assert untouched.status == "no"
     assert untouched.mended < len(untouched.fail_to_pass)
     assert gold.status == "full"
+
+
+def bpo(*arguments):
+    command = [sys.executable, "-m", "bpo", "swebench", "check", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "SWEBENCH_ROWS": ""})
+
+
+def test_check_says_whether_an_instance_can_be_used(real, tmp_path):
+    done = bpo(ROW, "--release", RELEASE, "--rows", VERIFIED, "--logs", tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines() if line.startswith("│")]
+    assert [row[1:6] for row in rows] == [
+        ["none", "-", "0 of 2", "185 of 185", "no"],
+        ["gold", "yes", "2 of 2", "185 of 185", "full"],
+    ]
+    assert done.stdout.splitlines()[-1] == f"{ROW} can be used here"
+    assert "release 2.27.0, NOT the row's base commit; Python 3.9" in done.stdout
+    assert "185 passed" not in (tmp_path / f"{ROW}-none.log").read_text()
+    # Another release, which the patches fit and where the gold patch mends nothing, is found out.
+    done = bpo(ROW, "--release", "2.28.0", "--rows", VERIFIED)
+    assert done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((ROW, "--release", RELEASE), "the rows of SWE-bench Verified are needed: --rows FILE"),
+        ((ROW, "--rows", VERIFIED), "one of --repo CLONE and --release VERSION is needed"),
+        ((ROW, "--rows", VERIFIED, "--repo", ".", "--release", "1"), "one of --repo CLONE and --release VERSION is needed"),
+        (("psf__requests-1", "--rows", VERIFIED, "--repo", "."), "unknown instance 'psf__requests-1'"),
+        ((ROW, "--rows", VERIFIED, "--repo", "/none"), "the clone '/none' does not exist"),
+        ((ROW, "--rows", VERIFIED, "--repo", "."), "holds no commit"),
+        ((ROW, "--rows", "none.parquet", "--repo", "."), "none.parquet does not exist"),
+    ],
+)
+def test_check_refuses_in_one_sentence(arguments, message, rows):
+    done = bpo(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""

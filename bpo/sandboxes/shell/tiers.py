@@ -31,6 +31,9 @@ TIERS = {
     "D": "containers of Docker or Podman: a command commits an image, about a second; used only where an image is named",
 }
 
+# Boxes that this process has put trees into: tier, and what keeps it.
+_USED: set[tuple[str, str]] = set()
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -188,7 +191,14 @@ def open_workspace(
     if (image is not None) != (tier == "D"):
         raise BadInput(f"tier {tier!r} with image {image!r}: tier 'D' needs the name of an image, and only tier 'D' uses one")
     kind = "D" if image is not None else chosen(tier, allow_unsafe)
-    return _opened(kind, base, shown, habits, folder, image=image)
+    workspace = _opened(kind, base, shown, habits, folder, image=image)
+    _USED.add((workspace.tier.name, workspace.tier.origin))
+    return workspace
+
+
+def used() -> list[str]:
+    """Every kind of box that `open_workspace` has made in this process, in words: what a result says of its origin."""
+    return [f"tier {name}, by {origin}" for name, origin in sorted(_USED)]
 
 
 def _opened(
@@ -211,6 +221,12 @@ def _opened(
             program = next(one for one in find(store) if one.origin == origin)
             tier = OverlayTier(store, _owned(base, store), program, readable, folder)
         else:
+            closed = [path for path in readable if not host.open_to(path, store.user, store.group)]
+            if closed:
+                raise BadInput(
+                    f"boxes of tier {kind} run as another user than root, who may not read {closed[0]!r}: use tier A, "
+                    "or have it in a folder that everybody may read"
+                )
             tier = CopyTier(store, base, readable, folder, confined=kind == "B")
     except BaseException:
         store.close()

@@ -1,0 +1,145 @@
+"""Measures rollouts of trees: what paths share read once, against every context read from its first token.
+
+    python benchmarks/tree_rollout.py [--model tiny|smollm2] [--tasks 8] [--repeats 3] [--json FILE]
+
+Trees of generated household games, grown by the model without a warm start: `bpo_split` (M = 4, K = 4), and 13 independent
+rollouts (`rloo`). Tokens read are those of the ledger; "unique" counts every token that precedes a decision once, by a trie of
+all contexts: the least that can be read. Forks that do the same thing make equal contexts, each of which is read. Actions that
+were written are read again as a part of the next context; tokens written are counted apart. Times are CPU seconds on one
+thread, medians of interleaved repeats; compare ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from bpo.methods import build
+from bpo.policies.lm import LMPolicy
+from bpo.rollout import Growth, Ledger, grow
+from bpo.sandboxes import factory
+from bpo.tree import Tree
+
+WAYS = {"shared": 2**30, "from the first token": 0}
+METHODS = {
+    "bpo_split, M = 4, K = 4": ("bpo_split", {"gap": 1, "unit": "steps", "floor": 0.0, "selector_value": 0.3}),
+    "rloo, N = 13": ("rloo", {"returns": 13}),
+}
+
+
+def policy_of(model: str, cache_bytes: int) -> LMPolicy:
+    """The model, with so much memory for what it has read."""
+    if model == "smollm2":
+        return LMPolicy.load("smollm2", cache_bytes=cache_bytes)
+    from bpo.policies.tiny import tiny_model, train_tokenizer
+
+    sandbox = factory("household", {"difficulty": "small"})()
+    texts = [f"{o.task}\n{o.text}\n" + "\n".join(o.actions) for o in map(sandbox.reset, sandbox.tasks("train")[:60])]
+    sandbox.close()
+    tokenizer = train_tokenizer(texts, 1024)
+    return LMPolicy(tiny_model(len(tokenizer), "tiny", 0), tokenizer, cache_bytes=cache_bytes)
+
+
+def unique_tokens(trees: Sequence[Tree]) -> int:
+    """Tokens that precede a decision, each counted once for all decisions that it precedes; tasks share nothing."""
+    total = 0
+    for task in {tree.task for tree in trees}:
+        contexts = sorted({step.context.ids for tree in trees if tree.task == task for step in tree.steps if step is not None})
+        before: tuple[int, ...] = ()
+        for ids in contexts:
+            common = next((i for i, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b), min(len(before), len(ids)))
+            total += len(ids) - common
+            before = ids
+    return total
+
+
+def once(policy: LMPolicy, growth: Growth, tasks: int) -> tuple[float, Ledger, list[Tree]]:
+    """CPU seconds, ledger and trees of one batch."""
+    sandboxes = [factory("household", {"difficulty": "small"})() for _ in range(tasks)]
+    names = sandboxes[0].tasks("train")[:tasks]
+    policy.load_state_dict(policy.state_dict())  # forgets what it has read
+    start = time.process_time()
+    trees, ledger = grow(names, sandboxes, policy, growth, (0,))
+    seconds = time.process_time() - start
+    for sandbox in sandboxes:
+        sandbox.close()
+    return seconds, ledger, trees
+
+
+def measured(model: str, method: str, tasks: int, repeats: int) -> dict[str, float]:
+    """All figures of one method."""
+    name, parameters = METHODS[method]
+    policies = {way: policy_of(model, size) for way, size in WAYS.items()}
+    runs: dict[str, list] = {way: [] for way in WAYS}
+    for _ in range(repeats):
+        for way, policy in policies.items():
+            runs[way].append(once(policy, build(name, parameters).growth, tasks))
+    shared, alone = (runs[way][0] for way in WAYS)
+    seconds = [statistics.median(run[0] for run in runs[way]) for way in WAYS]
+    same = all(
+        a.steps[i].decision.tokens == b.steps[i].decision.tokens
+        for a, b in zip(shared[2], alone[2], strict=True)
+        for i in range(1, len(a))
+    )
+    return {
+        "returns": shared[1].returns,
+        "steps": shared[1].env_steps,
+        "unique": unique_tokens(shared[2]),
+        "shared": shared[1].prefilled,
+        "alone": alone[1].prefilled,
+        "written": shared[1].generated,
+        "shared_s": seconds[0],
+        "alone_s": seconds[1],
+        "ratio": seconds[1] / seconds[0],
+        "same_actions": same,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
+    parser.add_argument("--tasks", type=int, default=None, help="default: 8 for tiny, 1 for smollm2")
+    parser.add_argument("--repeats", type=int, default=None, help="default: 3 for tiny, 1 for smollm2")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    small = given.model == "tiny"
+    tasks, repeats = given.tasks or (8 if small else 1), given.repeats or (3 if small else 1)
+    found = {method: measured(given.model, method, tasks, repeats) for method in METHODS}
+    heads = (
+        "trees",
+        "returns",
+        "steps",
+        "unique",
+        "read, shared",
+        "read, not shared",
+        "written",
+        "CPU s",
+        "not shared",
+        "ratio",
+        "same actions",
+    )
+    table = Table(*heads, title=f"{given.model}, {tasks} tasks, one thread, medians of {repeats}")
+    for method, row in found.items():
+        counts = (f"{row[key]:,}" for key in ("returns", "steps", "unique", "shared", "alone", "written"))
+        times = (f"{row['shared_s']:.2f}", f"{row['alone_s']:.2f}", f"{row['ratio']:.2f}x")
+        table.add_row(method, *counts, *times, "yes" if row["same_actions"] else "no")
+    Console(width=130).print(table)
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Measures training on trees: what paths share read once against every path by itself.
+
+    python benchmarks/tree_training.py [--model tiny|smollm2] [--repeats 3] [--json FILE]
+
+One tree parts once (600 shared and 16 x 200 private tokens), one is nested (200, then 3 x 150, then 9 x 120), in one next to
+nothing is shared, so that sharing must not cost anything; of every 40 tokens the policy wrote 20, which carry loss. Household
+trees are grown by the model, without a warm start, with `bpo_split` (M = 4, K = 4) in 8 games (smollm2: one).
+
+Times are CPU seconds of forward and backward on one thread, medians of interleaved repeats; compare ratios, not times. Memory
+is the peak of a process that does this alone, above what it held before. Errors are against every path by itself, in float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from bpo.policies.lm import LMPolicy, Step
+from bpo.policies.prompts import Context
+from bpo.policy import Decision
+from bpo.sandbox import Observation
+from bpo.sandboxes import factory
+
+WAYS = ("separate", "shared")
+# Numbers are shared beginnings, tuples what follows them; the last number of a path is private.
+SHAPES = {
+    "flat: 600 + 16 x 200": (600, *[(200,)] * 16),
+    "nested: 200, 3 x 150, 9 x 120": (200, *[(150, *[(120,)] * 3)] * 3),
+    "little shared: 12 + 8 x 300": (12, *[(300,)] * 8),
+}
+HOUSEHOLD = "household, M = 4, K = 4"
+TURN = 20
+NOWHERE = Observation("", None, "", 0)
+
+
+def policy_of(model: str, share: bool) -> LMPolicy:
+    """The model, with and without sharing; fewer tokens at a time for the larger one."""
+    if model == "smollm2":
+        return LMPolicy.load("smollm2", share=share, batch_tokens=4096)
+    from bpo.policies.tiny import tiny_model, train_tokenizer
+
+    with_tasks = factory("household", {"difficulty": "small"})()
+    texts = [f"{o.task}\n{o.text}\n" + "\n".join(o.actions) for o in map(with_tasks.reset, with_tasks.tasks("train")[:60])]
+    with_tasks.close()
+    tokenizer = train_tokenizer(texts, 1024)
+    return LMPolicy(tiny_model(len(tokenizer), "tiny", 0), tokenizer, share=share)
+
+
+def made(shape: tuple, rng: np.random.Generator, vocabulary: int) -> list[Step]:
+    """The steps of a tree of random tokens."""
+    steps: list[Step] = []
+
+    def grow(node: tuple, before: tuple[int, ...]) -> None:
+        own = tuple(rng.integers(3, vocabulary, size=node[0]).tolist())
+        for start in range(TURN, len(own) - TURN + 1, 2 * TURN):
+            written = own[start : start + TURN]
+            choices = (None,) * TURN
+            decision = Decision("", written, (0.0,) * TURN, choices, 0.0)
+            steps.append((Context(ids=before + own[:start], observation=NOWHERE), decision))
+        for child in node[1:]:
+            grow(child, before + own)
+
+    grow(shape, ())
+    return steps
+
+
+def household(policy: LMPolicy, tasks: int) -> list[Step]:
+    """The steps of trees that the model grows in household games."""
+    from bpo.methods import build
+    from bpo.rollout import grow
+    from bpo.update import credits_by_task
+
+    recipe = build("bpo_split", {"gap": 1, "unit": "steps", "floor": 0.0, "selector_value": 0.3})
+    sandboxes = [factory("household", {"difficulty": "small"})() for _ in range(tasks)]
+    trees, _ = grow(sandboxes[0].tasks("train")[:tasks], sandboxes, policy, recipe.growth, (0,))
+    for sandbox in sandboxes:
+        sandbox.close()
+    assert credits_by_task(trees, recipe.credit, None)
+    return [(step.context, step.decision) for tree in trees for step in tree.steps if step is not None and step.decision.free]
+
+
+def steps_of(name: str, policy: LMPolicy, model: str) -> list[Step]:
+    """The steps of a named tree."""
+    if name == HOUSEHOLD:
+        return household(policy, 1 if model == "smollm2" else 8)
+    return made(SHAPES[name], np.random.default_rng(0), len(policy.tokenizer))
+
+
+def once(policy: LMPolicy, steps: Sequence[Step]) -> tuple[float, np.ndarray, torch.Tensor]:
+    """CPU seconds of forward and backward, log-probabilities by step and token, the gradient."""
+    for parameter in policy.parameters():
+        parameter.grad = None
+    weights = np.random.default_rng(1).normal(size=len(steps))
+    found: dict[int, list[float]] = {}
+    start = time.process_time()
+    for group in policy.batches(steps):
+        values, owner = policy.logprob([steps[i] for i in group])
+        (values * torch.tensor(weights[group], dtype=values.dtype)[owner]).sum().backward()
+        for index, value in zip(owner.tolist(), values.tolist(), strict=True):
+            found.setdefault(group[index], []).append(value)
+    seconds = time.process_time() - start
+    gradient = torch.cat([p.grad.flatten() for p in policy.parameters() if p.grad is not None])
+    return seconds, np.concatenate([found[i] for i in sorted(found)]), gradient
+
+
+def memory(model: str, name: str, share: bool, answer) -> None:
+    """Put the megabytes that one forward and backward pass takes at its peak into a queue."""
+    torch.set_num_threads(1)
+    policy = policy_of(model, share)
+    steps = steps_of(name, policy, model)
+    before = held("VmRSS")
+    # The kernel forgets the peak that loading has reached.
+    Path("/proc/self/clear_refs").write_text("5")
+    once(policy, steps)
+    answer.put((held("VmHWM") - before) / 1024)
+
+
+def held(what: str) -> int:
+    """A line of what the kernel says of this process's memory, in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
+
+
+def peak(model: str, name: str, share: bool) -> float:
+    """The same, measured in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    process = context.Process(target=memory, args=(model, name, share, answer))
+    process.start()
+    megabytes = answer.get()
+    process.join()
+    return megabytes
+
+
+def measured(model: str, name: str, repeats: int) -> dict[str, float]:
+    """All figures of one tree."""
+    policies = {way: policy_of(model, way == "shared") for way in WAYS}
+    steps = steps_of(name, policies["separate"], model)
+    sequences = {(*context.ids, *decision.tokens) for context, decision in steps}
+    runs: dict[str, list] = {way: [] for way in WAYS}
+    for _ in range(repeats):
+        for way in WAYS:
+            runs[way].append(once(policies[way], steps))
+    seconds = {way: statistics.median(run[0] for run in runs[way]) for way in WAYS}
+    (_, values, gradient), (_, shared_values, shared_gradient) = runs["separate"][0], runs["shared"][0]
+    return {
+        **tokens_of(sequences),
+        "separate_s": seconds["separate"],
+        "shared_s": seconds["shared"],
+        "ratio": seconds["separate"] / seconds["shared"],
+        "separate_mb": peak(model, name, False),
+        "shared_mb": peak(model, name, True),
+        "logprob_error": float(np.abs(values - shared_values).max()),
+        "gradient_error": float((gradient - shared_gradient).norm() / gradient.norm()),
+    }
+
+
+def tokens_of(sequences: set[tuple[int, ...]]) -> dict[str, int]:
+    """Tokens of all paths one by one, and those that are left where every common beginning counts once."""
+    paths = [one for one in sequences if not any(other[: len(one)] == one for other in sequences if other != one)]
+    ordered = sorted(paths)
+    unique = len(ordered[0]) + sum(
+        len(other) - next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+        for one, other in itertools.pairwise(ordered)
+    )
+    return {"tokens": sum(map(len, paths)), "unique": unique}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
+    parser.add_argument("--repeats", type=int, default=None, help="default: 5 for tiny, 3 for smollm2")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    repeats = given.repeats or (5 if given.model == "tiny" else 3)
+    names = [*SHAPES, HOUSEHOLD]
+    found = {name: measured(given.model, name, repeats) for name in names}
+    table = Table(
+        *(
+            "tree",
+            "tokens: unique",
+            "CPU s separate",
+            "shared",
+            "ratio",
+            "peak MB separate",
+            "shared",
+            "log-prob error",
+            "gradient error",
+        ),
+        title=f"{given.model}, forward and backward on one thread, medians of {repeats}",
+    )
+    for name, row in found.items():
+        table.add_row(
+            name,
+            f"{row['tokens']:,} : {row['unique']:,}",
+            f"{row['separate_s']:.2f}",
+            f"{row['shared_s']:.2f}",
+            f"{row['ratio']:.2f}x",
+            f"{row['separate_mb']:,.0f}",
+            f"{row['shared_mb']:,.0f}",
+            f"{row['logprob_error']:.1e}",
+            f"{row['gradient_error']:.1e}",
+        )
+    Console(width=130).print(table)
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from bpo.credit import bpo_split
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import Growth, grow
 from bpo.sandboxes.toy import ToyTree
+from bpo.viz.layout import labels
 from bpo.viz.text import tree_lines
 
 
@@ -41,3 +42,12 @@ def test_an_action_is_one_line_and_is_shortened_where_a_width_is_given(tree):
     assert all("sed -n 1,40p a_long_name.py [H" in line for line in whole[1:])
     assert all(len(line) <= 42 and "... [H" in line for line in short[1:])
     assert all("sed -... [H" in line for line in tree_lines(long, width=1)[1:])
+
+
+def test_inside_an_action_that_goes_on_are_three_dots(tree):
+    """Free writing may pause, so that trees branch there; such a decision has no action yet."""
+    steps = list(tree.steps)
+    steps[1] = replace(steps[1], decision=replace(steps[1].decision, action="", ended=False))
+    paused = replace(tree, steps=tuple(steps))
+    assert tree_lines(paused)[1].startswith("|-* ... [H ")
+    assert labels(paused, bpo_split([paused])[0], column=40)[1].endswith(" ...")

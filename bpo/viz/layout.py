@@ -6,7 +6,7 @@ import numpy as np
 
 from bpo.credit import Credit
 from bpo.tree import ROOT, Tree
-from bpo.viz.text import one_line
+from bpo.viz.text import action_of, one_line
 
 # Part of a column in which an edge into another row bends; labels begin behind it.
 BEND = 0.45
@@ -59,7 +59,7 @@ def labels(tree: Tree, credit: Credit, column: float) -> list[str]:
             room = int((min(stop for stop in stops if stop >= tree.depth[node]) - begin) * column)
             if begin < written:
                 continue
-            words[node] = _compared(tree, credit, node, room) if compared else _whole(_action(tree, node), room)
+            words[node] = _compared(tree, credit, node, room) if compared else _whole(one_line(action_of(tree, node)), room)
             written = begin + (len(words[node]) + 1) / column
     return words
 
@@ -83,7 +83,7 @@ def ending(tree: Tree, leaf: int) -> str:
 
 def _compared(tree: Tree, credit: Credit, node: int, room: int) -> str:
     number = signed(credit.advantage[node], bool(credit.live[node]))
-    action = _action(tree, node)
+    action = one_line(action_of(tree, node))
     left = room - len(number) - 1
     if len(action) > left:
         action = action[: left - 1] + "…" if left > SHORTEST else ""
@@ -92,8 +92,3 @@ def _compared(tree: Tree, credit: Credit, node: int, room: int) -> str:
 
 def _whole(label: str, room: int) -> str:
     return label if len(label) <= room else ""
-
-
-def _action(tree: Tree, node: int) -> str:
-    step = tree.steps[node]
-    return "" if step is None else one_line(step.decision.action)

@@ -11,7 +11,7 @@ from typing import Any
 from bpo.saved import SavedTree
 from bpo.tree import ROOT
 from bpo.viz.layout import ending, label_start, labels, rows
-from bpo.viz.text import one_line, summary, tree_lines
+from bpo.viz.text import action_of, one_line, summary, tree_lines
 
 # Characters of a label that fit into one column of tree.js (104 pixels of its 11 pixel font).
 COLUMN = 16
@@ -42,7 +42,7 @@ def plain(saved: SavedTree) -> dict[str, Any]:
                 "branch": len(tree.kids[node]) > 1,
                 "label": words[node],
                 "label_x": float(label_start(tree, node)) if node != ROOT else 0.0,
-                "action": "" if step is None else step.decision.action,
+                "action": action_of(tree, node),
                 "log_prob": None if step is None else _number(sum(step.decision.log_probs)),
                 "observation": saved.observations[node],
                 "entropy": _number(tree.entropy[node]),

@@ -34,6 +34,12 @@ def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = Non
     return lines
 
 
+def action_of(tree: Tree, node: int) -> str:
+    """The action that led to the node, as it was written; at the root none, inside an action that goes on three dots."""
+    step = tree.steps[node]
+    return "" if step is None else step.decision.action if step.decision.ended else "..."
+
+
 def one_line(text: str) -> str:
     """The text with every stretch of white space as one space, and without what a terminal or a font cannot print."""
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
@@ -47,8 +53,7 @@ def summary(tree: Tree) -> str:
 
 
 def _line(tree: Tree, node: int, credit: Credit | None, start: str, width: int | None) -> str:
-    step = tree.steps[node]
-    action = one_line(step.decision.action) if step is not None else ""
+    action = one_line(action_of(tree, node))
     entropy = tree.entropy[tree.parent[node]]
     numbers = (
         f" [H {entropy:.2f}, m {tree.mass[node]:.3f}" + ("" if credit is None else f", A {credit.advantage[node]:+.2f}") + "]"

@@ -62,6 +62,7 @@ CAUSAL = {
 }
 POST_HOC = {
     "top_entropy": select.TopEntropy,
+    "top_window": select.TopWindow,
     "lowest_entropy": select.LowestEntropy,
     "random": select.RandomChoice,
     "equally_spaced": select.EquallySpaced,

@@ -25,6 +25,7 @@ class Decision:
                 0.0 when nothing is left to choose
     prefilled   context tokens that had to be computed for this decision
     generated   tokens computed while writing it
+    entropies   nats, of each distribution that a token with a choice was drawn from, in order; empty where nobody kept them
     ended       False where free writing paused inside an action, so that a tree can branch there: nothing is done yet, and the
                 action is ""
     """
@@ -36,6 +37,7 @@ class Decision:
     entropy: float
     prefilled: int = 0
     generated: int = 0
+    entropies: tuple[float, ...] = ()
     ended: bool = True
 
     @property

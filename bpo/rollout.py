@@ -17,7 +17,7 @@ import numpy as np
 
 from bpo.policy import Decision, Policy
 from bpo.sandbox import Observation, Sandbox, Snapshot
-from bpo.select import Boundary, CausalSelector, RootOnly, Selector
+from bpo.select import WINDOW, Boundary, CausalSelector, RootOnly, Selector
 from bpo.tree import NO_PARENT, ROOT, Step, Tree
 
 # Child ranks are small; this rank names the stream of a boundary's coin, so no action shares it.
@@ -144,7 +144,7 @@ class _Growing:
         if growth.selector.causal or not self.candidates:
             return []
         points = growth.points - int(growth.root)
-        chosen = growth.selector.choose([boundary for boundary, _ in self.candidates], points)
+        chosen = growth.selector.choose([self._seen_whole(boundary, draw) for boundary, draw in self.candidates], points)
         even = np.full(growth.width, 1 / growth.width)
         draws = [fork for i in chosen for fork in self._forks(self.candidates[i][1], self.candidates[i][0], even)]
         if growth.fill == "root":
@@ -173,6 +173,16 @@ class _Growing:
             steps=tuple(self.steps),
             outcome=tuple(self.outcome),
         )
+
+    def _seen_whole(self, boundary: Boundary, draw: _Draw) -> Boundary:
+        """A boundary of the finished backbone with the mean entropy of the tokens that were drawn from there on."""
+        window: list[float] = []
+        node = draw.node
+        for following in range(node + 1, len(self.parent)):
+            if self.parent[following] == node and self.child[following] == 0 and len(window) < WINDOW:
+                window += self.steps[following].decision.entropies  # type: ignore[union-attr]
+                node = following
+        return replace(boundary, window=float(np.mean(window[:WINDOW])) if window else 0.0)
 
     def _branches(self, draw: _Draw, boundary: Boundary) -> bool:
         growth = self.growth

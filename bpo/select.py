@@ -16,6 +16,8 @@ from bpo.tree import ROOT, Tree
 
 # Entropies closer than this count as equal, so that rounding cannot decide between two boundaries.
 TIE = 1e-9
+# Tokens that a windowed entropy looks at.
+WINDOW = 20
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Boundary:
     entropy   nats, of the policy's first free token in this state
     actions   number of admissible actions, or -1 where any text is allowed
     coin      uniform in [0, 1), drawn from a stream of its own: independent of every action
+    window    nats, mean entropy of the first WINDOW tokens drawn from here on: known when the path is finished, and nan for
+              causal selectors, since it depends on what was drawn
     """
 
     depth: int
@@ -34,6 +38,7 @@ class Boundary:
     entropy: float
     actions: int
     coin: float
+    window: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,16 @@ class TopEntropy(PostHocSelector):
 
     def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
         return _by_key(candidates, lambda i: -boundaries[i].entropy)
+
+
+class TopWindow(PostHocSelector):
+    """As TopEntropy, by the mean entropy over the first WINDOW tokens after a boundary.
+
+    The window is CBPO's (its entropies are of the ten likeliest tokens, over log |V|; those here are whole, in nats).
+    """
+
+    def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
+        return _by_key(candidates, lambda i: -boundaries[i].window)
 
 
 class LowestEntropy(PostHocSelector):

@@ -178,7 +178,8 @@ class Tree:
 
 def _decision(raw: dict) -> Decision:
     choices = tuple(None if ids is None else tuple(ids) for ids in raw["choices"])
-    return Decision(**{**raw, "tokens": tuple(raw["tokens"]), "log_probs": tuple(raw["log_probs"]), "choices": choices})
+    listed = {name: tuple(raw[name]) for name in ("tokens", "log_probs", "entropies") if name in raw}
+    return Decision(**{**raw, **listed, "choices": choices})
 
 
 def edges(trees: Sequence[Tree]) -> list[tuple[int, int]]:

@@ -22,7 +22,7 @@ class Pen:
         self.tokens: list[int] = []
         self.log_probs: list[float] = []
         self.allowed: list[Choices] = []
-        self.entropy: float | None = None
+        self.entropies: list[float] = []
         self.ended = True
 
     def note(self, token: int, log_prob: float, allowed: Choices) -> None:
@@ -37,9 +37,10 @@ class Pen:
             tokens=tuple(self.tokens),
             log_probs=tuple(self.log_probs),
             choices=tuple(self.allowed),
-            entropy=self.entropy or 0.0,
+            entropy=self.entropies[0] if self.entropies else 0.0,
             prefilled=prefilled,
             generated=free[-1] + 1 if free else 0,  # forced tokens after the last choice are never computed
+            entropies=tuple(self.entropies),
             ended=self.ended,
         )
 
@@ -118,8 +119,7 @@ def write(rows, logits: torch.Tensor, pens: Sequence[Pen], rngs: Sequence[np.ran
         picks, log_probs, entropies = draw(logits, [pens[i].choices for i in live], [rngs[i] for i in live], temperature)
         feed = []
         for i, token, log_prob, entropy in zip(live, picks, log_probs, entropies, strict=True):
-            if pens[i].entropy is None:
-                pens[i].entropy = entropy
+            pens[i].entropies.append(entropy)
             feed.append(pens[i].push(token, log_prob))
         going = [k for k, tokens in enumerate(feed) if tokens]
         if not going:

@@ -11,7 +11,7 @@ from bpo.errors import BadInput
 from bpo.evaluate import evaluate
 from bpo.rollout import Growth, grow
 from bpo.sandboxes import factory
-from bpo.select import Spacing, Threshold
+from bpo.select import PostHocSelector, Spacing, Threshold, TopWindow
 
 
 @pytest.fixture
@@ -102,6 +102,34 @@ def test_a_pause_changes_no_probability(make_policy):
         many, owner = pieces.logprob(steps)
         assert owner.tolist() == [i // 3 for i in range(len(decision.tokens))]
         np.testing.assert_allclose(one.detach(), many.detach(), atol=1e-5)
+
+
+class Seen(TopWindow):
+    """Keeps what it was shown."""
+
+    def choose(self, boundaries, count):
+        self.boundaries = list(boundaries)
+        return super().choose(boundaries, count)
+
+
+@pytest.mark.parametrize("pause", [0, 5])
+def test_windowed_entropy_looks_at_the_next_tokens_of_the_path(make_policy, sandboxes, pause):
+    policy = make_policy(writing="free", max_action_tokens=12, pause_tokens=pause)
+    selector = Seen(Spacing(gap=1, unit="tokens"))
+    (tree,), _ = grow(sandboxes[0].tasks("train")[:1], sandboxes, policy, Growth(selector, points=2, width=2), (3,))
+    path = list(tree.backbone)
+    after = [entropy for node in path[1:] for entropy in tree.steps[node].decision.entropies]
+    assert len(after) == sum(len(tree.steps[node].decision.tokens) for node in path[1:])
+    start = 0
+    for boundary, node in zip(selector.boundaries, path, strict=False):
+        assert boundary.window == pytest.approx(np.mean(after[start : start + 20]))
+        assert boundary.entropy == pytest.approx(after[start])
+        start += len(tree.steps[path[path.index(node) + 1]].decision.tokens)
+    windows = sorted((boundary.window for boundary in selector.boundaries), reverse=True)
+    chosen = [selector.boundaries[path.index(node)].window for node in tree.branch_points]
+    assert sorted(chosen, reverse=True) == windows[:2]
+    assert not TopWindow.causal
+    assert issubclass(TopWindow, PostHocSelector)
 
 
 def test_evaluation_counts_actions_and_not_pauses(make_policy, sandboxes):

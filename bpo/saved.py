@@ -30,8 +30,8 @@ class SavedTree:
 
     update        number of the update it was grown for, counted from 1 as in metrics.jsonl
     method        the method's key in the table of methods
-    tree          the tree, its decisions without tokens and choices, which would be most of the file: `log_probs` holds the sum
-                  alone; contexts are None once it has been read from a file
+    tree          the tree, its decisions without what belongs to single tokens, which would be most of the file: `log_probs`
+                  holds the sum alone; contexts are None once it has been read from a file
     observations  n entries, what the sandbox showed in each state; None where the policy's contexts do not hold it
     credit        advantage, weight and live of every edge, as the credit rule gave them
     """
@@ -157,7 +157,8 @@ def read(folder: Path) -> list[SavedTree]:
 
 def _thin(tree: Tree) -> Tree:
     def thin(step: Step) -> Step:
-        return replace(step, decision=replace(step.decision, tokens=(), log_probs=(sum(step.decision.log_probs),), choices=()))
+        total = sum(step.decision.log_probs)
+        return replace(step, decision=replace(step.decision, tokens=(), log_probs=(total,), choices=(), entropies=()))
 
     return replace(tree, steps=tuple(step and thin(step) for step in tree.steps))
 

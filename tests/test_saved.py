@@ -38,7 +38,7 @@ def test_a_record_survives_its_line_of_json(grown):
 def test_of_a_decision_the_log_prob_is_kept_and_not_its_tokens(grown):
     for step, full in zip(record(grown).tree.steps[1:], grown[0].steps[1:], strict=True):
         assert step.decision.log_probs == (sum(full.decision.log_probs),)
-        assert step.decision.tokens == step.decision.choices == ()
+        assert step.decision.tokens == step.decision.choices == step.decision.entropies == ()
         assert (step.decision.action, step.decision.entropy) == (full.decision.action, full.decision.entropy)
 
 

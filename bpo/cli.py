@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bpo import cli_show
 from bpo.cli_boxes import boxes, swebench
 from bpo.errors import BadInput
 
@@ -118,6 +119,9 @@ def methods(
     for key, value in row.defaults.items():
         table.add_row(key, str(value), *((str(given[key]),) if given else ()), MEANING[key], allowed(method, key))
     Console().print(table)
+
+
+app.command("show", epilog=cli_show.EXAMPLES)(cli_show.show)
 
 
 @app.command("check-fork", epilog="Example:\n\n  bpo check-fork household --games 6 --branches 3 --steps 30")

@@ -28,7 +28,18 @@ PACKAGES = (
 # Sandboxes whose code is more than their own.
 BUILT_ON = {"codefix": ("codefix", "shell"), "swebench": ("swebench", "shell")}
 # Parts of the package that cannot change a number.
-COSMETIC = ("cli.py", "cli_boxes.py", "provenance.py", "stats.py", "checkfork.py", "replay.py", "viz", "exact")
+COSMETIC = (
+    "cli.py",
+    "cli_boxes.py",
+    "cli_show.py",
+    "provenance.py",
+    "saved.py",
+    "stats.py",
+    "checkfork.py",
+    "replay.py",
+    "viz",
+    "exact",
+)
 
 
 @cache

@@ -205,7 +205,8 @@ class _Growing:
         self.ledger.env_steps += 1
         self.ledger.prefilled += decision.prefilled
         self.ledger.generated += decision.generated
-        node = self._append(draw, Step(draw.context, decision), draw.share, float(outcome.reward), dict(outcome.info))
+        step = Step(draw.context, decision, outcome.observation.text if outcome.done else None)
+        node = self._append(draw, step, draw.share, float(outcome.reward), dict(outcome.info))
         if outcome.done:
             self.ledger.returns += 1
             return []

@@ -22,10 +22,16 @@ NO_PARENT = -1
 
 @dataclass(frozen=True)
 class Step:
-    """What happened on one edge: the context it was decided in (None after loading from JSON) and the decision itself."""
+    """What happened on one edge.
+
+    context   what it was decided in; None after loading from JSON
+    decision  the action, with what the update needs
+    end       what the sandbox showed after an action that ended the episode; elsewhere the next context holds that
+    """
 
     context: Any
     decision: Decision
+    end: str | None = None
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ def test_training_writes_a_run_folder_named_by_content_and_does_not_repeat_it(tm
         "policy",
         "result.json",
         "tensorboard",
+        "trees.jsonl",
     ]
     before = (folder / "metrics.jsonl").stat().st_mtime_ns
     assert "already finished" in bpo(*command).stdout

@@ -68,6 +68,13 @@ def test_environment_yml_and_pyproject_agree():
     assert installed == extras
 
 
+def test_files_beside_the_modules_are_packaged():
+    """A wheel holds only what pyproject.toml names; a clone would not notice."""
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["bpo"]
+    beside = {path for path in (ROOT / "bpo").rglob("*.*") if path.suffix not in (".py", ".pyc") and path.is_file()}
+    assert beside == {path for pattern in named for path in (ROOT / "bpo").glob(pattern)}
+
+
 def test_ci_runs_make_test():
     assert "exec make test" in (ROOT / ".ci" / "run").read_text()
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from bpo import select
 from bpo.credit import bpo_split
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import Growth, grow
 from bpo.sandboxes.toy import ToyTree
+from bpo.viz.layout import labels
 from bpo.viz.text import tree_lines
 
 
-def test_every_edge_has_a_line_with_its_numbers():
+@pytest.fixture
+def tree():
     growth = Growth(select.Every(2), points=2, width=2, root=True)
     values = [0, 1, 2, 3, 4, 5, 6, 7]
     (tree,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
+    return tree
+
+
+def test_every_edge_has_a_line_with_its_numbers(tree):
     lines = tree_lines(tree, bpo_split([tree])[0])
     assert len(lines) == len(tree)
     assert lines[0] == "tree-00"
@@ -22,3 +32,22 @@ def test_every_edge_has_a_line_with_its_numbers():
     assert all("[H 0.69, m " in line for line in lines[1:])
     assert lines[1].startswith("|-* ")
     assert any(line.startswith("`-* ") for line in lines)
+
+
+def test_an_action_is_one_line_and_is_shortened_where_a_width_is_given(tree):
+    steps = tuple(s and replace(s, decision=replace(s.decision, action="sed -n\n1,40p a_long_name.py")) for s in tree.steps)
+    long = replace(tree, steps=steps)
+    whole, short = tree_lines(long), tree_lines(long, width=42)
+    assert len(whole) == len(short) == len(tree)
+    assert all("sed -n 1,40p a_long_name.py [H" in line for line in whole[1:])
+    assert all(len(line) <= 42 and "... [H" in line for line in short[1:])
+    assert all("sed -... [H" in line for line in tree_lines(long, width=1)[1:])
+
+
+def test_inside_an_action_that_goes_on_are_three_dots(tree):
+    """Free writing may pause, so that trees branch there; such a decision has no action yet."""
+    steps = list(tree.steps)
+    steps[1] = replace(steps[1], decision=replace(steps[1].decision, action="", ended=False))
+    paused = replace(tree, steps=tuple(steps))
+    assert tree_lines(paused)[1].startswith("|-* ... [H ")
+    assert labels(paused, bpo_split([paused])[0], column=40)[1].endswith(" ...")

@@ -18,6 +18,8 @@ COLORS = ("#0173B2", "#DE8F05", "#029E73", "#D55E00", "#CC78BC", "#CA9161", "#56
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 5)), (0, (3, 5, 1, 5)), (0, (1, 4)))
 GREY = "#666666"
+# Ends and middle of the advantage: in greyscale the middle is light and both ends are dark, so the sign has a dash as well.
+MINUS, ZERO, PLUS = COLORS[3], "#C4C4C4", COLORS[0]
 
 
 def style(index: int) -> Style:

@@ -7,37 +7,62 @@ import numpy as np
 from bpo.credit import Credit
 from bpo.tree import ROOT, Tree
 
+# What is left of an action at least where a line is shortened.
+SHORTEST = 8
 
-def tree_lines(tree: Tree, credit: Credit | None = None) -> list[str]:
+
+def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = None) -> list[str]:
     """One line per action, indented only where paths part, with what the numbers of that edge are.
 
     H is the entropy (nats) in the state where the action was drawn, m the mass of the edge, A its advantage (where a credit is
-    given); a leaf ends with its return G. Branch points are marked with *.
+    given); a leaf ends with its return G. Branch points are marked with *. Where a `width` is given, actions are shortened so
+    that lines have at most as many characters, as far as `SHORTEST` allows.
     """
-    lines = [f"{tree.task}"]
+    lines = [one_line(tree.task)]
 
     def walk(node: int, indent: str) -> None:
         kids = tree.kids[node]
         while len(kids) == 1:
-            lines.append(f"{indent}{_edge(tree, kids[0], credit)}")
+            lines.append(_line(tree, kids[0], credit, indent, width))
             kids = tree.kids[kids[0]]
         for number, kid in enumerate(kids):
             last = number == len(kids) - 1
-            lines.append(f"{indent}{'`-' if last else '|-'}* {_edge(tree, kid, credit)}")
+            lines.append(_line(tree, kid, credit, f"{indent}{'`-' if last else '|-'}* ", width))
             walk(kid, indent + ("   " if last else "|  "))
 
     walk(ROOT, "")
     return lines
 
 
-def _edge(tree: Tree, node: int, credit: Credit | None) -> str:
+def action_of(tree: Tree, node: int) -> str:
+    """The action that led to the node, as it was written; at the root none, inside an action that goes on three dots."""
     step = tree.steps[node]
-    action = step.decision.action if step is not None else ""
+    return "" if step is None else step.decision.action if step.decision.ended else "..."
+
+
+def one_line(text: str) -> str:
+    """The text with every stretch of white space as one space, and without what a terminal or a font cannot print."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
+
+
+def summary(tree: Tree) -> str:
+    """Leaves, branch points and the mean return of a tree, in words."""
+    leaves, points = len(tree.leaves), len(tree.branch_points)
+    counts = f"{leaves} {'leaf' if leaves == 1 else 'leaves'}, {points} branch point{'' if points == 1 else 's'}"
+    return f"{counts}, mean return {tree.value[ROOT]:.3g}"
+
+
+def _line(tree: Tree, node: int, credit: Credit | None, start: str, width: int | None) -> str:
+    action = one_line(action_of(tree, node))
     entropy = tree.entropy[tree.parent[node]]
-    parts = [
-        action,
-        f"[H {entropy:.2f}, m {tree.mass[node]:.3f}" + ("" if credit is None else f", A {credit.advantage[node]:+.2f}") + "]",
-    ]
+    numbers = (
+        f" [H {entropy:.2f}, m {tree.mass[node]:.3f}" + ("" if credit is None else f", A {credit.advantage[node]:+.2f}") + "]"
+    )
     if not tree.kids[node]:
-        parts.append(f"-> G = {tree.returns[node]:g}")
-    return " ".join(parts) if not np.isnan(entropy) else action
+        numbers += f" -> G = {tree.returns[node]:g}"
+    if np.isnan(entropy):
+        numbers = ""
+    if width is not None:
+        room = max(width - len(start) - len(numbers), SHORTEST)
+        action = action if len(action) <= room else action[: room - 3] + "..."
+    return f"{start}{action}{numbers}"

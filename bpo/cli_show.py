@@ -1,0 +1,85 @@
+"""The command `bpo show`: the trees that a run has kept, in the terminal, as a picture, or as a page."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bpo.errors import BadInput
+
+EXAMPLES = """Examples:
+
+  bpo show runs/bpo_split-household-s0-ea2de733
+
+  bpo show runs/bpo_split-household-s0-ea2de733 --tree 5 --html tree.html --png tree.png"""
+
+
+def show(
+    run: Annotated[Path, typer.Argument(help="The folder of a run, the one with config.yaml and trees.jsonl.")],
+    tree: Annotated[int | None, typer.Option(help="Number of the tree; without it the trees are listed.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to point at and to fold, one file for any browser.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write the picture.")] = None,
+) -> None:
+    """Show a rollout tree that a run has kept: as text, or as a page or a picture in a file.
+
+    Text has a line per action: H is the entropy in nats of the policy before it, m its mass, A its advantage, G the return.
+    """
+    from bpo.saved import read
+
+    for option, path in (("--html", html), ("--png", png)):
+        if path is not None and tree is None:
+            raise BadInput(f"{option} needs the number of a tree, like --tree 0; without one, the trees are listed")
+        if path is not None and path.is_dir():
+            raise BadInput(f"{option} {str(path)!r} is a folder; it must be the name of a file")
+    found = read(run)
+    if tree is None:
+        _list(found)
+        return
+    if not 0 <= tree < len(found):
+        known = f"from 0 to {len(found) - 1}" if found else "none yet: the run has not finished an update"
+        raise BadInput(f"there is no tree {tree} in {str(run)!r} (known: {known})")
+    _write(found[tree], html, png)
+    if html is None and png is None:
+        from bpo.viz.text import tree_lines
+
+        # A terminal would break long lines and with them the drawing; a file or a pipe gets them whole.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in tree_lines(found[tree].tree, found[tree].credit, width):
+            typer.echo(line)
+
+
+def _list(found) -> None:
+    from bpo.tree import ROOT
+
+    # Without lines between the columns, so that 80 of a terminal are enough.
+    table = Table("tree", "update", "leaves", "branch points", "mean return", "best", "task", box=None, padding=(0, 1, 0, 0))
+    table.columns[-1].overflow = "fold"
+    for number, one in enumerate(found):
+        tree = one.tree
+        value, best = f"{tree.value[ROOT]:.3g}", f"{tree.returns[tree.leaves].max():.3g}"
+        counts = str(len(tree.leaves)), str(len(tree.branch_points))
+        table.add_row(str(number), str(one.update), *counts, value, best, tree.task)
+    Console().print(table)
+    typer.echo(f"{len(found)} trees; --tree NUMBER shows one")
+
+
+def _write(one, html: Path | None, png: Path | None) -> None:
+    from bpo.files import write_atomically
+
+    if html is not None:
+        from bpo.viz.page import page
+
+        write_atomically(html, page(one))
+        typer.echo(f"wrote {html}")
+    if png is not None:
+        from bpo.viz import plots
+        from bpo.viz.trees import tree_figure
+
+        write_atomically(png, plots.png(tree_figure(one)))
+        typer.echo(f"wrote {png}")

@@ -1,0 +1,173 @@
+"""Trees of a training run, kept to be looked at: a few per update, as lines of JSON in the run's folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpo.credit import Credit, leave_one_out
+from bpo.errors import BadInput, scalar
+from bpo.files import write_atomically
+from bpo.sandbox import Observation
+from bpo.tree import Step, Tree
+
+FILE = "trees.jsonl"
+# Trees kept of an update, the first ones. One of 13 returns and 90 actions is some 30 kB, so two keep a long run small.
+PER_UPDATE = 2
+FIELDS = ("update", "method", "tree", "observations", "advantage", "weight", "live")
+
+
+@dataclass(frozen=True)
+class SavedTree:
+    """One tree as the update saw it.
+
+    update        number of the update it was grown for, counted from 1 as in metrics.jsonl
+    method        the method's key in the table of methods
+    tree          the tree, its decisions without what belongs to single tokens, which would be most of the file: `log_probs`
+                  holds the sum alone; contexts are None once it has been read from a file
+    observations  n entries, what the sandbox showed in each state; None where the policy's contexts do not hold it
+    credit        advantage, weight and live of every edge, as the credit rule gave them
+    """
+
+    update: int
+    method: str
+    tree: Tree
+    observations: tuple[str | None, ...]
+    credit: Credit
+
+    @cached_property
+    def siblings(self) -> np.ndarray:
+        """float64 [n], Q of the other children at the nearest branch point at or above the edge, weighted by mass.
+
+        It is what the edge's Q is compared with, and the baseline of `bpo_split` without shrinkage; other rules have baselines
+        of their own, which a Credit does not tell. nan above the first branch point.
+        """
+        tree = self.tree
+        siblings = np.full(len(tree), np.nan)
+        for node in range(len(tree)):
+            kids = list(tree.kids[node])
+            if not kids:
+                continue
+            siblings[kids] = siblings[node]
+            if len(kids) > 1:
+                others = tree.value[kids] - leave_one_out(tree.value[kids], tree.weight[kids])
+                siblings[kids] = np.where(np.isnan(others), siblings[node], others)
+        return siblings
+
+    def to_json(self) -> str:
+        """The record as one line of JSON."""
+        return json.dumps(
+            {
+                "update": self.update,
+                "method": self.method,
+                "tree": json.loads(self.tree.to_json()),
+                "observations": self.observations,
+                "advantage": self.credit.advantage.tolist(),
+                "weight": self.credit.weight.tolist(),
+                "live": self.credit.live.tolist(),
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> SavedTree:
+        """Inverse of `to_json`; BadInput that begins with `where` and names the field that is wrong."""
+        try:
+            raw = json.loads(text)
+        except ValueError as error:
+            raise BadInput(f"{where}: not JSON: {error}") from None
+        if not isinstance(raw, dict):
+            raise BadInput(f"{where}: an object with {', '.join(FIELDS)} is wanted")
+        for field in FIELDS:
+            if field not in raw:
+                raise BadInput(f"{where}: {field} is missing")
+        update, method = scalar(int, raw["update"], f"{where}: update"), scalar(str, raw["method"], f"{where}: method")
+        try:
+            tree = Tree.from_json(json.dumps(raw["tree"]))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BadInput(f"{where}: tree: {error}") from None
+
+        def column(field: str, fits, kind: str) -> list[Any]:
+            values = raw[field]
+            if not isinstance(values, list) or len(values) != len(tree) or not all(map(fits, values)):
+                raise BadInput(f"{where}: {field} must be a list of {len(tree)} entries, one per node of the tree, each {kind}")
+            return values
+
+        observations = column("observations", lambda x: x is None or isinstance(x, str), "text or null")
+        advantage, weight = (np.array(column(field, _finite, "a number"), float) for field in ("advantage", "weight"))
+        live = np.array(column("live", lambda x: isinstance(x, bool), "true or false"), bool)
+        return cls(update, method, tree, tuple(observations), Credit(advantage, weight, live))
+
+
+def of_update(update: int, method: str, trees: Sequence[Tree], credits: Sequence[Credit]) -> list[SavedTree]:
+    """The records of the first `PER_UPDATE` trees of an update, made while their contexts are still there."""
+    pairs = list(zip(trees, credits, strict=True))[:PER_UPDATE]
+    return [SavedTree(update, method, _thin(tree), observed(tree), credit) for tree, credit in pairs]
+
+
+def observed(tree: Tree) -> tuple[str | None, ...]:
+    """What the sandbox showed in every state of a grown tree; the contexts hold it, for a leaf the step that ended there."""
+    texts: list[str | None] = []
+    for node, kids in enumerate(tree.kids):
+        step = tree.steps[kids[0] if kids else node]
+        context = None if step is None else step.context
+        observation = context if isinstance(context, Observation) else getattr(context, "observation", None)
+        texts.append((step.end if step else None) if not kids else observation.text if observation else None)
+    return tuple(texts)
+
+
+def append(path: Path, records: Iterable[SavedTree]) -> None:
+    """Add records to the file's end."""
+    with path.open("a") as file:
+        file.writelines(record.to_json() + "\n" for record in records)
+
+
+def truncate(path: Path, update: int) -> None:
+    """Forget the records of later updates than `update`, and a line that was cut off by a kill; makes the file if absent."""
+    kept = []
+    for line in _lines(path) if path.exists() and update else []:
+        try:
+            if json.loads(line)["update"] > update:
+                break
+        except json.JSONDecodeError:
+            break
+        kept.append(line)
+    write_atomically(path, "".join(kept))
+
+
+def read(folder: Path) -> list[SavedTree]:
+    """The trees that a run has kept, oldest first; BadInput names file, line and field where one cannot be used.
+
+    A last line without an end belongs to a run that is still writing, or was killed, and is left out.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        what = "holds no saved trees" if folder.is_dir() else "is no folder"
+        raise BadInput(f"{str(folder)!r} {what}: name the folder of a run, the one with config.yaml and {FILE}")
+    lines = [line for line in _lines(path) if line.endswith("\n")]
+    return [SavedTree.from_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _thin(tree: Tree) -> Tree:
+    def thin(step: Step) -> Step:
+        total = sum(step.decision.log_probs)
+        return replace(step, decision=replace(step.decision, tokens=(), log_probs=(total,), choices=(), entropies=()))
+
+    return replace(tree, steps=tuple(step and thin(step) for step in tree.steps))
+
+
+def _lines(path: Path) -> list[str]:
+    # Not splitlines(): it would also split at separators that JSON allows within a string.
+    with path.open(newline="\n") as file:
+        return list(file)
+
+
+def _finite(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)

@@ -131,7 +131,8 @@ def check_fork(
     branches: Annotated[int, typer.Option(help="Interleaved branches per task.")] = 3,
     steps: Annotated[int, typer.Option(help="Steps per branch.")] = 30,
     data: Annotated[
-        Path | None, typer.Option(help="Real games (household: the folder that holds json_2.1.1) or products (webshop).")
+        Path | None,
+        typer.Option(help="household: real games, the folder that holds json_2.1.1; webshop: products. Others read none here."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random walks.")] = 0,
 ) -> None:
@@ -252,17 +253,34 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
 def task_counts(config) -> dict[str, int]:
     """Number of tasks per split of a run; BadInput where its policy or its sandbox cannot be made, or a split is empty."""
     from bpo.policies import check_policy
-    from bpo.sandboxes import factory
+    from bpo.sandboxes import demonstration, factory
 
     check_policy(config)
     settings, start = config.settings, config.warm_start
     splits = ("train", settings.curve_split, *settings.eval_splits, *((start.split,) if start else ()))
+    if start:
+        demonstration(config.sandbox)
     with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
         counts = {split: len(sandbox.tasks(split)) for split in splits}
-    empty = [split for split, count in counts.items() if not count]
-    if empty:
-        raise BadInput(f"the split {empty[0]!r} of {config.sandbox} with these options has no tasks")
+        empty = [split for split, count in counts.items() if not count]
+        if empty:
+            raise BadInput(f"the split {empty[0]!r} of {config.sandbox} with these options has no tasks")
+        if config.sandbox in ("codefix", "shell"):
+            _free(config, sandbox)
     return counts
+
+
+def _free(config, sandbox) -> None:
+    """Refuse what cannot act, or cannot be demonstrated, where actions are not listed."""
+    if sandbox.reset(sandbox.tasks("train")[0]).actions is not None:
+        return
+    if config.policy.writing != "free":
+        raise BadInput(f"{config.sandbox} with these options lists no actions, which needs policy: writing: free")
+    if config.warm_start:
+        raise BadInput(
+            f"{config.sandbox} with these options cannot be demonstrated: leave warm_start out, and name a model that can "
+            "write (policy: {kind: hf, model: ..., writing: free})"
+        )
 
 
 def _writable(option: str, path: Path) -> None:

@@ -99,8 +99,10 @@ def check(
             "the rows of SWE-bench Verified are needed: --rows FILE, or the environment variable SWEBENCH_ROWS "
             "(its parquet file is at huggingface.co/datasets/princeton-nlp/SWE-bench_Verified)"
         )
-    if (repo is None) == (release is None):
+    if repo is None and release is None:
         raise BadInput("one of --repo CLONE and --release VERSION is needed, to say where the repository's source is")
+    if repo is not None and release is not None:
+        raise BadInput(f"--repo {str(repo)!r} and --release {release!r} both say where the source is: give one of them")
     every = package.load(rows)
     row = named(every, instance)
     console = Console(stderr=True)
@@ -109,7 +111,7 @@ def check(
             source, commit = (package.release(row, release), "HEAD") if release else (repo, None)
             prepared = package.prepare(row, source, commit, pins, python)
         except package.ToolError as error:
-            typer.echo(f"the environment of {instance} could not be made: {error}", err=True)
+            typer.echo(f"{error}\nbpo: the environment of {instance} could not be made here", err=True)
             raise typer.Exit(1) from None
     table = Table(
         "patch", "applies", "to mend", "to keep", "resolved", "why not", title=f"{instance}, {row.repo} {row.version}"

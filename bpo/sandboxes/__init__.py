@@ -125,6 +125,8 @@ def fork_check(
         make = factory(name, options)
         # One tree, walked in anew for every game.
         return make, make, ["tree"] * games
+    if name == "codefix" and data is not None:
+        raise BadInput("check-fork plays listed actions, and for programs of a collection none are listed: leave --data out")
     if name in ("codefix", "webshop"):
         make = factory(name, options)
         with contextlib.closing(make()) as probe:

@@ -58,6 +58,13 @@ def test_states_are_those_of_the_other_tiers(real, tree):
     assert found[0][1][0]["d/x"] is None
 
 
+def test_a_tree_with_a_file_of_two_names(real, tree):
+    os.link(tree / "a", tree / "second")
+    with open_workspace(tree, tier="D", image=IMAGE) as workspace:
+        assert workspace.run("ls | tr '\\n' ' '; cat second d/x; readlink link").output == "a d link second a\nx\na\n"
+        assert workspace.changes() == {}
+
+
 def test_a_session_forks_restores_and_is_judged(real):
     with Shell(tier="D", image=IMAGE, limits={"seconds": 20}) as sandbox:
         sandbox.reset("tree")

@@ -236,7 +236,8 @@ def test_number_of_processes(attack):
         count = "while ($n < 200) { $p = fork; last unless defined $p; if (!$p) { sleep 4324; exit } $n++ } print $n"
         result = box.run(f"perl -e '{count}'")
         assert result.ended == "exit"
-        assert 5 <= int(result.output) <= 40
+        # In copies the kernel counts all processes of the user, and those of other boxes may end meanwhile.
+        assert 5 <= int(result.output) <= (40 if box.tier.name == "A" else 80)
         assert running("sleep 4324") == []
 
     attack(work)

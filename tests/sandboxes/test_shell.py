@@ -77,6 +77,32 @@ edits = st.one_of(
 scripts = st.lists(st.tuples(st.integers(0, 30), edits), min_size=1, max_size=8)
 
 
+@every_tier
+def test_what_no_program_can_be_given_is_an_answer_like_another(tree, tier):
+    with open_workspace(tree, tier=tier) as workspace:
+        for command, words in (("echo a\0b", "NUL"), (": " + "x" * 131_072, "Argument list too long")):
+            result = workspace.run(command)
+            assert (result.code, result.ended) == (126, "exit")
+            assert words in result.output
+        assert workspace.run(": " + "x" * 120_000).code == 0
+        assert workspace.run("cat a").output == "a\n"
+
+
+@every_tier
+def test_a_file_that_cannot_be_written_is_told_once(tree, tier):
+    with open_workspace(tree, tier=tier) as workspace:
+        workspace.run("mkfifo pipe")
+        for name in ("d", "pipe"):
+            workspace.write(name, "text")
+            with pytest.raises(BadInput, match=f"'{name}' could not be written: ./{name} is there and is no file"):
+                workspace.settle()
+            with pytest.raises(BadInput, match="it is no file"):
+                workspace.read(name)
+        with pytest.raises(BadInput, match="there is no such file"):
+            workspace.read("none")
+        assert workspace.run("cat d/x").output == "d/x\n"
+
+
 @pytest.mark.parametrize("tier", [pytest.param("A", marks=needs("A")), pytest.param("B", marks=needs("B"))])
 def test_names_of_one_file_part_in_a_fork_of_an_overlay(tree, tier):
     """An overlay copies a file under the one name that is written to; in a copy both names go on together."""
@@ -172,7 +198,7 @@ def test_files_are_written_and_read(tree, tier):
         for name in ("../a", "/etc/passwd", "", "a/../../b"):
             with pytest.raises(BadInput, match="below the tree"):
                 box.write(name, "")
-        with pytest.raises(BadInput, match=r"cannot be read.*No such file"):
+        with pytest.raises(BadInput, match="cannot be read: there is no such file"):
             box.read("absent")
 
 
@@ -422,6 +448,31 @@ def test_a_folder_that_the_boxes_user_may_not_read_is_named(tree, tmp_path):
     private.mkdir(mode=0o700)
     with pytest.raises(BadInput, match="boxes of tier B run as another user than root, who may not read"):
         open_workspace(tree, [private], tier="B")
+
+
+def test_actions_that_are_not_listed_do_nothing(tree):
+    with Shell(tree, commands=["cat a"], max_steps=3) as sandbox:
+        sandbox.reset("tree")
+        assert "Nothing happens." in sandbox.step("rm a").observation.text
+        assert "a" in sandbox.step("cat a").observation.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"commands": "ls"}, "it must be a list of commands"),
+        ({"commands": [1]}, "it must be a list of commands"),
+        ({"check": 5}, "check is 5"),
+        ({"stateful": "no"}, "stateful is 'no'"),
+        ({"tree": ""}, "tree is ''"),
+        ({"limits": {"memory": 1.5}}, "the limit memory is 1.5; it must be a whole number"),
+        ({"limits": {"memory": 10**30}}, "fits into 63 bits"),
+        ({"tier": "C"}, "tier C runs commands without any confinement: it needs allow_unsafe"),
+    ],
+)
+def test_options_are_checked_when_a_sandbox_is_made(options, message):
+    with pytest.raises(BadInput, match=message):
+        Shell(**options)
 
 
 def test_tier_c_runs_only_where_permitted(tree):

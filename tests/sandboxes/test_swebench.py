@@ -323,6 +323,7 @@ def test_four_forks_of_a_real_issue_are_judged_apart(sandbox):
     assert observation.actions is None
     assert "/testbed" in observation.task
     assert "hidden" not in observation.task
+    assert "```mswea_bash_command" in observation.task
     assert sandbox.tasks("test") == (ROW,)
     first = sandbox.step(said("git log --oneline | wc -l"))
     assert first.observation.text == "<returncode>0</returncode>\n<output>\n1\n</output>"
@@ -350,7 +351,9 @@ def test_turns_without_one_command_and_snapshots(sandbox):
         outcome = sandbox.step("I have no command.")
         assert "found 0" in outcome.observation.text
         assert not outcome.done
-    sandbox.step(said("true") + said("true"))
+    ended = sandbox.step(said("true") + said("true"))
+    assert ended.done
+    assert not ended.info["truncated"]
     with pytest.raises(RuntimeError, match="this session is over"):
         sandbox.step(said("true"))
     sandbox.restore(start)
@@ -375,6 +378,10 @@ def test_bad_input(rows, real, tmp_path):
         SweBench(VERIFIED, tmp_path)
     with pytest.raises(BadInput, match="has no clone of psf/requests"):
         SweBench(VERIFIED, tmp_path, instances=[ROW])
+    with pytest.raises(BadInput, match="it must be a list of names"):
+        SweBench(VERIFIED, tmp_path, instances=ROW)
+    with pytest.raises(BadInput, match="needs boxes of tier A, here they are of tier B"):
+        SweBench(VERIFIED, tmp_path, tier="B")
     with pytest.raises(BadInput, match="max_steps is 0"):
         SweBench(VERIFIED, tmp_path, max_steps=0)
     with pytest.raises(BadInput, match="holds no commit"):
@@ -426,11 +433,12 @@ def test_check_says_whether_an_instance_can_be_used(real, tmp_path):
     [
         ((ROW, "--release", RELEASE), "the rows of SWE-bench Verified are needed: --rows FILE"),
         ((ROW, "--rows", VERIFIED), "one of --repo CLONE and --release VERSION is needed"),
-        ((ROW, "--rows", VERIFIED, "--repo", ".", "--release", "1"), "one of --repo CLONE and --release VERSION is needed"),
+        ((ROW, "--rows", VERIFIED, "--repo", ".", "--release", "1"), "both say where the source is: give one of them"),
+        ((ROW, "--rows", "/tmp", "--repo", "."), "'/tmp' is no file"),
         (("psf__requests-1", "--rows", VERIFIED, "--repo", "."), "unknown instance 'psf__requests-1'"),
         ((ROW, "--rows", VERIFIED, "--repo", "/none"), "the clone '/none' does not exist"),
         ((ROW, "--rows", VERIFIED, "--repo", "."), "holds no commit"),
-        ((ROW, "--rows", "none.parquet", "--repo", "."), "none.parquet does not exist"),
+        ((ROW, "--rows", "none.parquet", "--repo", "."), "'none.parquet' does not exist"),
     ],
 )
 def test_check_refuses_in_one_sentence(arguments, message, rows):

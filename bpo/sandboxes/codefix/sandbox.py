@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bpo.errors import BadInput, choose, scalar
-from bpo.sandbox import Observation, Outcome, SnapshotError
+from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.codefix import edits as editing
 from bpo.sandboxes.codefix import problems as collections
 from bpo.sandboxes.codefix.bugs import DIFFICULTIES, Bug, generated, given, split
@@ -20,8 +20,8 @@ from bpo.sandboxes.codefix.edits import Edit
 from bpo.sandboxes.codefix.grader import shared
 from bpo.sandboxes.codefix.problems import Problem
 from bpo.sandboxes.shell import Limits, open_workspace, turns
+from bpo.sandboxes.shell.boxed import Boxed
 from bpo.sandboxes.shell.host import interpreter
-from bpo.sandboxes.shell.workspace import Workspace, WorkspaceSnapshot
 
 FILE = "solution.py"
 UNDO, RUN, SUBMIT = "undo", "run tests", "submit"
@@ -59,21 +59,7 @@ class _Session:
         self.task, self.bug, self.problem, self.repair = task, bug, problem, repair
 
 
-@dataclass(frozen=True)
-class CodeFixSnapshot:
-    """A reached state of one session: restorable any number of times, in any order, until the next reset or close."""
-
-    session: _Session
-    state: State
-    tree: WorkspaceSnapshot
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the text, of files that wait to be written, and of the topmost layer on disk."""
-        return len(self.state.text) + self.tree.size_bytes
-
-
-class CodeFix:
+class CodeFix(Boxed):
     """Repair a function so that hidden tests pass.
 
     data         None: bugs made by mutation of HumanEval's programs; a HumanEvalFix JSONL file; a folder with QuixBugs
@@ -85,6 +71,7 @@ class CodeFix:
     max_steps    step limit
     tier, allow_unsafe   see `shell.open_workspace`
 
+    Tests are run on what the program returns, which can be made to equal anything: they find mistakes, not malice.
     Success is that all tests pass at the end; a session ends with "submit" (free: as in the shell sandbox) or at the step
     limit, and one that was not submitted has failed. Tests run in a fork that is thrown away, each program once. `info`: won,
     truncated, task_type (the kind of bug), task.
@@ -121,8 +108,6 @@ class CodeFix:
         self._splits = split(self._bugs)
         self._ids = [f"{bug.problem}/{_short(bug.program)}" for bug in self._bugs]
         self._positions = {task: position for position, task in enumerate(self._ids)}
-        self._session: _Session | None = None
-        self._closed = False
 
     @staticmethod
     def _problems(data: str | os.PathLike | None) -> Sequence[Problem]:
@@ -135,12 +120,6 @@ class CodeFix:
     def tier(self) -> str:
         """The tier of the boxes."""
         return self._workspace.tier.name
-
-    @property
-    def workspace(self) -> Workspace:
-        """The working tree in its present state."""
-        self._running()
-        return self._workspace
 
     def tasks(self, split: str) -> Sequence[str]:
         """Ids of a split, fixed and ordered."""
@@ -155,8 +134,7 @@ class CodeFix:
 
     def reset(self, task: str) -> Observation:
         """Start a session; snapshots of the former one become invalid."""
-        if self._closed:
-            raise RuntimeError("this sandbox is closed")
+        self._open()
         self._session = session = self._start(task)
         self._workspace.restore(self._empty)
         self._workspace.write(FILE, session.bug.program)
@@ -204,7 +182,12 @@ class CodeFix:
         """Play a bash command or write the file; True where it submits."""
         if action.startswith(WRITE):
             self._workspace.write(FILE, action.removeprefix(WRITE))
-            self._state = replace(self._state, text=f"{FILE} is written.")
+            try:
+                self._workspace.settle()
+                text = f"{FILE} is written."
+            except BadInput as error:
+                text = str(error)  # commands have put something else there
+            self._state = replace(self._state, text=text)
             return False
         result = self._workspace.run(action)
         self._state = replace(self._state, text=turns.shown(result))
@@ -227,32 +210,6 @@ class CodeFix:
         except BadInput:
             return False  # the file is gone
 
-    def snapshot(self) -> CodeFixSnapshot:
-        """A handle on the present state; nothing is copied."""
-        return CodeFixSnapshot(self._running(), self._state, self._workspace.snapshot())
-
-    def restore(self, snapshot: CodeFixSnapshot) -> Observation:
-        """Return to a snapshot of this session; SnapshotError for any other."""
-        if self._closed:
-            raise SnapshotError("this sandbox is closed, nothing can be restored in it")
-        if not isinstance(snapshot, CodeFixSnapshot) or snapshot.session is not self._session:
-            raise SnapshotError("the snapshot belongs to another sandbox or to a session before the last reset")
-        self._workspace.restore(snapshot.tree)
-        self._state = snapshot.state
-        return self._observe()
-
-    def fork(self, n: int) -> list[CodeFix]:
-        """`n` independent sandboxes at the present state; they share files and verdicts."""
-        session = self._running()
-        forks = []
-        for workspace in self._workspace.fork(n):
-            other = object.__new__(CodeFix)
-            other.__dict__.update(self.__dict__)
-            other._workspace = workspace
-            other._session = _Session(session.task, session.bug, session.problem, session.repair)
-            forks.append(other)
-        return forks
-
     def state_key(self) -> Hashable:
         """Identity of the state: task, what was read and done, and with free actions the digest of the tree."""
         session = self._running()
@@ -261,14 +218,8 @@ class CodeFix:
     def close(self) -> None:
         """End the session and let go of its files; may be called twice."""
         # The last sandbox that lets go of the shared grader ends it, and the folder of its box.
-        self._session, self._grader, self._closed = None, None, True
-        self._workspace.close()
-
-    def __enter__(self) -> CodeFix:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
+        self._grader = None
+        super().close()
 
     def _start(self, task: str) -> _Session:
         if task not in self._positions:
@@ -283,13 +234,6 @@ class CodeFix:
             raise BadInput(f"the bug of task {task!r} is not repaired by edits of single lines")
         offered = editing.candidates(bug.program, problem.entry, tuple(repair), self.choices, task)
         return Repair(task, bug.program, offered, tuple(repair), self.max_steps)
-
-    def _running(self) -> _Session:
-        if self._closed:
-            raise RuntimeError("this sandbox is closed")
-        if self._session is None:
-            raise RuntimeError("no session has been started; call reset first")
-        return self._session
 
     def _observe(self) -> Observation:
         session, state = self._session, self._state

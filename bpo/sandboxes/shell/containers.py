@@ -143,7 +143,7 @@ class ContainerTier:
         self._must(*command, *_ulimits(Limits()), image, "-c", prepare, "bash", self.folder)
         try:
             if base is not None:
-                self._must("cp", f"{base}/.", f"{name}:{self.folder}")
+                self._fill(name, base)
             self._must("start", "--attach", name)
             tag = f"localhost/{self._name}:base"
             self._must("commit", "--change", "ENTRYPOINT []", name, tag)
@@ -152,6 +152,18 @@ class ContainerTier:
         self._base = tag
         self._forget = weakref.finalize(self, _remove, self._engine, tag)
         return variables
+
+    def _fill(self, container: str, base: Path) -> None:
+        """Put the tree into a container that has not run. A file with two names becomes two, as in an overlay."""
+        inside = f"--transform=flags=rSH;s,^[.],{self.folder[1:]},"
+        tar = ["tar", "--create", "--hard-dereference", inside, "--directory", str(base), "."]
+        with subprocess.Popen(tar, stdout=subprocess.PIPE) as reading:
+            copy = [self._engine, "cp", "-", f"{container}:/"]
+            done = subprocess.run(copy, stdin=reading.stdout, capture_output=True, env=_caller(), check=False)
+        if done.returncode or reading.returncode:
+            raise Failure(
+                f"the tree {base} could not be copied into a container: {done.stderr.decode(errors='replace').strip()}"
+            )
 
     def _confined(self, limits: Limits) -> list[str]:
         memory = str(int(limits.memory))

@@ -14,7 +14,7 @@ from pathlib import Path
 from bpo.sandboxes.shell import host, warden
 from bpo.sandboxes.shell.launch import Failure, Process, size
 from bpo.sandboxes.shell.layers import Entry, compared
-from bpo.sandboxes.shell.limits import Limits, Result
+from bpo.sandboxes.shell.limits import ARGUMENT, Limits, Result
 from bpo.sandboxes.shell.store import Layer, Store, may_become_nobody
 
 TREE, TMP = "u", "s"
@@ -68,7 +68,10 @@ class CopyTier:
                 "variables": {**variables, "HOME": str(tmp), "TMPDIR": str(tmp)},
                 "writable": [str(tree), str(tmp), *DEVICES],
             }
-            arguments = [sys.executable, "-I", "-S", warden.__file__, json.dumps(orders)]
+            told = json.dumps(orders)
+            if len(told) >= ARGUMENT:  # the command fits, what is told of it beside does not
+                return Result(126, f"bash: Argument list too long ({len(told)} bytes)\n", "exit", 0.0)
+            arguments = [sys.executable, "-I", "-S", warden.__file__, told]
             process = Process(arguments, stdin, (writing,), end=_end)
             written = lambda: size(layer.folder) - before  # noqa: E731 - read while the command runs
             result = process.run(limits, written, layer.folder)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from bpo.errors import BadInput
 
 MiB = 2**20
+# The kernel's limit for one argument of a program in bytes, its closing NUL included.
+ARGUMENT = 128 * 1024
 # How a command can end, with the sentence that an agent is told.
 ENDINGS = {
     "exit": "",
@@ -39,6 +41,8 @@ class Limits:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise BadInput(f"the limit {field.name} is {value!r}; it must be a number above 0")
+            if field.name != "seconds" and (value != int(value) or value >= 2**63):
+                raise BadInput(f"the limit {field.name} is {value!r}; it must be a whole number that fits into 63 bits")
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from bpo.errors import BadInput, choose, scalar
-from bpo.sandbox import Observation, Outcome, SnapshotError
+from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.shell import chores, turns
-from bpo.sandboxes.shell.limits import Limits
+from bpo.sandboxes.shell.boxed import Boxed
+from bpo.sandboxes.shell.limits import Limits, Result
 from bpo.sandboxes.shell.tiers import open_workspace
-from bpo.sandboxes.shell.workspace import Workspace, WorkspaceSnapshot
 
 TASK = "tree"
 
@@ -26,28 +26,21 @@ class _Session:
 
 
 @dataclass(frozen=True)
-class ShellSnapshot:
-    """A reached state of one session: restorable any number of times, in any order, until the next reset or close."""
+class State:
+    """Where a session is: the text last read, steps, whether it is over."""
 
-    session: _Session
-    tree: WorkspaceSnapshot
-    text: str
-    steps: int
-    done: bool
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes that the topmost layer takes on disk, and of the text."""
-        return self.tree.size_bytes + len(self.text)
+    text: str = ""
+    steps: int = 0
+    done: bool = False
 
 
-class Shell:
+class Shell(Boxed):
     """A working tree in a box that forks: run commands, then submit.
 
     tree          the folder to work in; None: a small one made for trying (`chores`)
     instruction   what the agent is asked to do
     check         a bash command whose exit status 0, in a throw-away fork at the end, is success; None: no reward
-    commands      admissible actions; None: any command, free writing
+    commands      admissible actions, others do nothing; None: any command, free writing
     max_steps     step limit
     readable, tier, stateful, allow_unsafe, image   see `tiers.open_workspace`
     limits        fields of `Limits` by name
@@ -73,6 +66,15 @@ class Shell:
     ):
         if scalar(int, max_steps, "max_steps") < 1:
             raise BadInput(f"max_steps is {max_steps}, it must be at least 1")
+        for name, value in (("instruction", instruction), ("check", check)):
+            if value is not None:
+                scalar(str, value, name)
+        for name, flag in (("stateful", stateful), ("allow_unsafe", allow_unsafe)):
+            scalar(bool, flag, name)
+        if commands is not None and (isinstance(commands, str) or not all(isinstance(one, str) for one in commands)):
+            raise BadInput(f"commands is {commands!r}; it must be a list of commands")
+        if tree is not None and not os.fspath(tree):
+            raise BadInput("tree is ''; it must be the name of a folder, or None for a small one made for trying")
         for name in limits or {}:
             choose("limit", name, [field.name for field in fields(Limits)])
         self._made = tempfile.TemporaryDirectory(prefix="bpo-tree-") if tree is None else None
@@ -85,14 +87,6 @@ class Shell:
         options = {"tier": tier, "stateful": stateful, "allow_unsafe": allow_unsafe, "image": image}
         self._workspace = open_workspace(tree, readable, limits=Limits(**(limits or {})), **options)
         self._start = self._workspace.snapshot()
-        self._session: _Session | None = None
-        self._closed = False
-
-    @property
-    def workspace(self) -> Workspace:
-        """The tree in its present state."""
-        self._running()
-        return self._workspace
 
     def tasks(self, split: str) -> tuple[str, ...]:
         """The tree is the only task, in every split."""
@@ -100,71 +94,36 @@ class Shell:
 
     def reset(self, task: str) -> Observation:
         """Go back to the tree as it was given; snapshots of the former session become invalid."""
-        if self._closed:
-            raise RuntimeError("this sandbox is closed")
+        self._open()
         if task != TASK:
             raise BadInput(f"unknown task {task!r}: the only one is {TASK!r}")
         self._workspace.restore(self._start)
-        self._session, self._text, self._steps, self._done = _Session(), "", 0, False
+        self._session, self._state = _Session(), State()
         return self._observe()
 
     def step(self, action: str) -> Outcome:
         """Run one command."""
         self._running()
-        if self._done:
+        if self._state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
-        result = self._workspace.run(action)
-        self._text, self._steps = turns.shown(result), self._steps + 1
-        handed_in = turns.submission(result)
-        truncated = handed_in is None and self._steps >= self.max_steps
-        self._done = handed_in is not None or truncated
-        won = self._done and self._checked()
+        if self.commands is not None and action not in self.commands:
+            result = Result(0, "Nothing happens.", "exit", 0.0)
+        else:
+            result = self._workspace.run(action)
+        handed_in, steps = turns.submission(result), self._state.steps + 1
+        truncated = handed_in is None and steps >= self.max_steps
+        done = handed_in is not None or truncated
+        self._state = State(turns.shown(result), steps, done)
+        won = done and self._checked()
         info: dict[str, Any] = {"won": won, "truncated": truncated, "task_type": "shell", "tier": self._workspace.tier.name}
         if handed_in is not None:
             info["submission"] = handed_in
-        return Outcome(self._observe(), float(won), self._done, MappingProxyType(info))
-
-    def snapshot(self) -> ShellSnapshot:
-        """A handle on the present state; nothing is copied."""
-        session = self._running()
-        return ShellSnapshot(session, self._workspace.snapshot(), self._text, self._steps, self._done)
-
-    def restore(self, snapshot: ShellSnapshot) -> Observation:
-        """Return to a snapshot of this session; SnapshotError for any other."""
-        if self._closed:
-            raise SnapshotError("this sandbox is closed, nothing can be restored in it")
-        if not isinstance(snapshot, ShellSnapshot) or snapshot.session is not self._session:
-            raise SnapshotError("the snapshot belongs to another sandbox or to a session before the last reset")
-        self._workspace.restore(snapshot.tree)
-        self._text, self._steps, self._done = snapshot.text, snapshot.steps, snapshot.done
-        return self._observe()
-
-    def fork(self, n: int) -> list[Shell]:
-        """`n` independent sandboxes at the present state; their trees share all that is there."""
-        self._running()
-        forks = []
-        for workspace in self._workspace.fork(n):
-            other = object.__new__(Shell)
-            other.__dict__.update(self.__dict__)
-            other._workspace, other._session = workspace, _Session()
-            forks.append(other)
-        return forks
+        return Outcome(self._observe(), float(won), done, MappingProxyType(info))
 
     def state_key(self) -> Hashable:
-        """Identity of the state: steps, whether it is over, the last text, and the digest of the tree and /tmp."""
+        """Identity of the state: what was read and done, and the digest of the tree and /tmp."""
         self._running()
-        return (self._steps, self._done, self._text, self._workspace.digest())
-
-    def close(self) -> None:
-        """End the session and let go of its files; may be called twice."""
-        self._session, self._closed = None, True
-        self._workspace.close()
-
-    def __enter__(self) -> Shell:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
+        return (self._state, self._workspace.digest())
 
     def _checked(self) -> bool:
         """Whether the check succeeds, in a fork that is thrown away."""
@@ -174,13 +133,6 @@ class Shell:
         with closing(fork):
             return fork.run(self.check).code == 0
 
-    def _running(self) -> _Session:
-        if self._closed:
-            raise RuntimeError("this sandbox is closed")
-        if self._session is None:
-            raise RuntimeError("no session has been started; call reset first")
-        return self._session
-
     def _observe(self) -> Observation:
-        actions = () if self._done and self.commands is not None else self.commands
-        return Observation(self._text, actions, self.instruction, self._steps)
+        actions = () if self._state.done and self.commands is not None else self.commands
+        return Observation(self._state.text, actions, self.instruction, self._state.steps)

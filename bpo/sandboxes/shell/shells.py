@@ -29,10 +29,19 @@ eval "$1"
 FILL = """
 set -e
 while [ $# -gt 0 ]; do
+  if [ -e "$1" ] && [ ! -f "$1" ]; then echo "$1 is there and is no file"; exit 1; fi
   mkdir -p -- "$(dirname -- "$1")"
   head -c "$2" > "$1"
   shift 2
 done
+"""
+
+
+# Prints a file for `decoded`.
+READ = """
+if [ -f "$1" ]; then exec base64 --wrap=0 -- "$1"; fi
+if [ -e "$1" ]; then echo "it is no file"; else echo "there is no such file"; fi
+exit 1
 """
 
 

@@ -27,7 +27,7 @@ TRIED = Habits(Limits(seconds=20))
 TIERS = {
     "A": "overlays in namespaces: forks at once, nothing but the tree and /tmp can be written, no network",
     "B": "copies under Landlock: a fork copies the tree; other processes can be seen, UDP is open",
-    "C": "copies without any confinement: commands can do all that this user can; only with allow_unsafe",
+    "C": "copies without any confinement: commands can do all that this user (nobody, for root) can; only with allow_unsafe",
     "D": "containers of Docker or Podman: a command commits an image, about a second; used only where an image is named",
 }
 
@@ -48,7 +48,7 @@ class Finding:
 
 @cache
 def findings() -> tuple[Finding, ...]:
-    """Every way to keep boxes here, the preferred first, each one tried for real once per process."""
+    """Every way to keep boxes here that needs no image, the preferred first, each one tried for real once per process."""
     if not sys.platform.startswith("linux"):
         why = f"boxes need Linux, this is {sys.platform}"
         return tuple(Finding(tier, False, why=why, advice="use Linux, or a Linux virtual machine") for tier in "AB")
@@ -139,14 +139,16 @@ def chosen(tier: str, allow_unsafe: bool = False) -> str:
     if tier == "auto":
         if works:
             return min(works)
-        tier = "C"
+        if not allow_unsafe:
+            raise BadInput(
+                "no safe box works on this host (`bpo sandbox doctor` says why); allow_unsafe=True runs commands without any "
+                "confinement, with all the rights of this user (of nobody, where this is root)"
+            )
+        return "C"
     if tier == "C":
         if allow_unsafe:
             return tier
-        raise BadInput(
-            "no safe box works on this host (`bpo sandbox doctor` says why); allow_unsafe=True runs commands without any "
-            "confinement, with all the rights of this user"
-        )
+        raise BadInput("tier C runs commands without any confinement: it needs allow_unsafe=True")
     if tier not in works:
         reasons = "; ".join(f"{f.how or f.tier}: {f.why}" for f in findings() if f.tier == tier)
         raise BadInput(f"tier {tier} does not work on this host ({reasons}); `bpo sandbox doctor` says what to do")
@@ -169,7 +171,8 @@ def open_workspace(
 
     tree          the folder, None for an empty one; it is never written to, and must stay as it is while boxes stand on it.
                   It is copied where the boxes' user does not own it (which is so where the host is root)
-    readable      further folders that commands may read, at their own paths: interpreters, environments
+    readable      further folders that commands may read, at their own paths: interpreters, environments (of an environment also
+                  the folder of the Python that it is made of: `sys.base_prefix` in it)
     tier          a key of TIERS, or "auto": the safest that works here
     limits        of every command
     variables     further environment variables; paths: folders that are searched for programs first

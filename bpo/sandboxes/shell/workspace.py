@@ -12,9 +12,8 @@ from typing import Protocol
 from bpo.errors import BadInput
 from bpo.sandbox import SnapshotError
 from bpo.sandboxes.shell import host, layers, shells
-from bpo.sandboxes.shell.launch import Failure
 from bpo.sandboxes.shell.layers import Entry
-from bpo.sandboxes.shell.limits import Limits, Result
+from bpo.sandboxes.shell.limits import ARGUMENT, Limits, Result
 from bpo.sandboxes.shell.store import Layer, Store
 
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -104,13 +103,22 @@ class Workspace:
         return self.execute(arguments, seconds, stdin)
 
     def execute(self, arguments: Sequence[str], seconds: float | None = None, stdin: bytes = b"") -> Result:
-        """Run a program with these arguments in the tree, without a shell."""
+        """Run a program with these arguments in the tree, without a shell.
+
+        What no program can be given (a NUL, or an argument of more than 128 KiB) is answered as a shell would, by status 126.
+        """
         self._flush()
+        if problem := _ungivable(arguments):
+            return Result(126, f"bash: {problem}\n", "exit", 0.0)
         limits = self.habits.limits if seconds is None else replace(self.habits.limits, seconds=seconds)
         return self._tier.execute(self._writable(), arguments, limits, self.habits.variables, stdin)
 
+    def settle(self) -> None:
+        """Let the box have the files that were written since the last command; BadInput where one cannot be written."""
+        self._flush()
+
     def write(self, path: str, content: bytes | str) -> None:
-        """Write a file below the tree, with the folders above it; commands find it from the next one on."""
+        """Write a file below the tree, with the folders above it, when the next command is run or `settle` is called."""
         self._open()
         data = content.encode() if isinstance(content, str) else bytes(content)
         self._pending = MappingProxyType({**self._pending, _inside(path): data})
@@ -121,8 +129,8 @@ class Workspace:
         name = _inside(path)
         if name in self._pending:
             return self._pending[name]
-        # Read in a box: on the host, a link that a command has made could lead anywhere.
-        result = self.execute(("base64", "--wrap=0", "--", name))
+        # Read in a box: on the host, a link that a command has made could lead anywhere. A pipe would be waited for.
+        result = self.execute(("bash", "-c", shells.READ, "bash", name))
         if result.code:
             raise BadInput(f"{path!r} cannot be read: {(result.output or result.note).strip()}")
         return shells.decoded(result.output)
@@ -195,13 +203,22 @@ class Workspace:
         if not self._pending:
             return
         arguments, stdin = shells.filled(self._pending)
+        # Forgotten first, so that one that cannot be written is told once and does not stand in the way of what follows.
+        names, self._pending = list(self._pending), NOTHING
         result = self._tier.execute(self._writable(), arguments, self.habits.limits, self.habits.variables, stdin)
         if result.code:
-            raise Failure(f"files could not be written: {(result.output or result.note).strip()}")
-        self._pending = NOTHING
+            raise BadInput(f"{' or '.join(map(repr, names))} could not be written: {(result.output or result.note).strip()}")
 
 
 _NUMBERS = itertools.count()
+
+
+def _ungivable(arguments: Sequence[str]) -> str:
+    """Why the kernel would not pass these arguments on; empty where it would."""
+    if any("\0" in argument for argument in arguments):
+        return "the command holds a NUL character"
+    longest = max(len(argument.encode(errors="surrogateescape")) for argument in arguments)
+    return f"Argument list too long ({longest} bytes in one command)" if longest >= ARGUMENT else ""
 
 
 def _inside(path: str) -> str:

@@ -4,14 +4,13 @@ from bpo.sandboxes.swebench.environments import Prepared, ToolError, prepare
 from bpo.sandboxes.swebench.grading import Report, grade, opened
 from bpo.sandboxes.swebench.instances import Instance, load
 from bpo.sandboxes.swebench.releases import release
-from bpo.sandboxes.swebench.sandbox import SweBench, SweBenchSnapshot
+from bpo.sandboxes.swebench.sandbox import SweBench
 
 __all__ = [
     "Instance",
     "Prepared",
     "Report",
     "SweBench",
-    "SweBenchSnapshot",
     "ToolError",
     "grade",
     "load",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bpo.errors import BadInput
 from bpo.sandboxes.shell import Limits, Workspace, open_workspace
 from bpo.sandboxes.shell.limits import MiB, Result
-from bpo.sandboxes.shell.tiers import FOLDER
+from bpo.sandboxes.shell.tiers import FOLDER, chosen
 from bpo.sandboxes.swebench import logs
 from bpo.sandboxes.swebench.environments import Prepared
 from bpo.sandboxes.swebench.instances import Instance
@@ -68,8 +68,9 @@ class Report:
 
 def opened(prepared: Prepared, tier: str = "auto") -> Workspace:
     """The tree of an instance in boxes, with its environment first on the search path."""
+    fits(tier)
     environment = prepared.environment
-    workspace = open_workspace(
+    return open_workspace(
         prepared.tree,
         prepared.readable,
         tier,
@@ -77,14 +78,16 @@ def opened(prepared: Prepared, tier: str = "auto") -> Workspace:
         {"VIRTUAL_ENV": str(environment), **prepared.recipe.variables},
         (str(environment / "bin"),),
     )
-    if workspace.tier.name != "A":
-        name = workspace.tier.name
-        workspace.close()
+
+
+def fits(tier: str) -> None:
+    """BadInput where boxes of this tier, or the ones that "auto" means here, cannot hold an instance."""
+    name = chosen(tier)
+    if name != "A":
         raise BadInput(
             f"SWE-bench needs boxes of tier A, here they are of tier {name}: the repository is installed as it lies at "
             f"{FOLDER}, and a copy lies elsewhere (`bpo sandbox doctor` says what is missing)"
         )
-    return workspace
 
 
 def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST_SECONDS) -> Report:

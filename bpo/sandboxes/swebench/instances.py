@@ -57,7 +57,8 @@ def load(path: str | os.PathLike) -> dict[str, Instance]:
     """All rows of a parquet or JSON-lines file by name, in their order; BadInput names the row and the field that is wrong."""
     file = Path(os.path.expanduser(os.path.expandvars(os.fspath(path))))
     if not file.is_file():
-        raise BadInput(f"{file} does not exist; it must be the parquet or JSON-lines file of SWE-bench Verified's rows")
+        wrong = "is no file" if file.exists() else "does not exist"
+        raise BadInput(f"{os.fspath(path)!r} {wrong}; it must be the parquet or JSON-lines file of SWE-bench Verified's rows")
     rows = _parquet(file) if file.suffix == ".parquet" else _json_lines(file)
     found = {}
     for number, row in enumerate(rows, start=1):

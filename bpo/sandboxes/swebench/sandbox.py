@@ -11,11 +11,12 @@ from typing import Any
 
 from bpo.errors import BadInput, choose, scalar
 from bpo.files import expanded
-from bpo.sandbox import Observation, Outcome, SnapshotError
-from bpo.sandboxes.shell import Workspace, WorkspaceSnapshot, turns
+from bpo.sandbox import Observation, Outcome
+from bpo.sandboxes.shell import turns
+from bpo.sandboxes.shell.boxed import Boxed
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.environments import Prepared, prepare
-from bpo.sandboxes.swebench.grading import TEST_SECONDS, Report, grade, opened
+from bpo.sandboxes.swebench.grading import TEST_SECONDS, Report, fits, grade, opened
 from bpo.sandboxes.swebench.instances import Instance, load, named
 
 SPLIT = "test"
@@ -27,6 +28,13 @@ TASK = """Repair this issue of the repository in {folder}:
 
 Do not change tests. To hand in, write what has changed in the files of the repair to a patch, like
 `git diff -- FILES > /tmp/patch.txt`, look at it, then run exactly: echo {submit} && cat /tmp/patch.txt"""
+TURNS = """
+
+Each of your turns must hold exactly one bash command, in a block like this; it runs in a shell of its own:
+
+```mswea_bash_command
+ls
+```"""
 
 
 @dataclass(frozen=True)
@@ -47,21 +55,7 @@ class _Session:
         self.prepared = prepared
 
 
-@dataclass(frozen=True)
-class SweBenchSnapshot:
-    """A reached state of one session: restorable any number of times, in any order, until the next reset or close."""
-
-    session: _Session
-    state: State
-    tree: WorkspaceSnapshot
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the text, and of the topmost layer on disk."""
-        return len(self.state.text) + self.tree.size_bytes
-
-
-class SweBench:
+class SweBench(Boxed):
     """Repair issues of SWE-bench, as mini-swe-agent does: one bash command a turn, each in a fresh shell, then a patch.
 
     rows       parquet or JSON-lines file of the instances
@@ -93,6 +87,9 @@ class SweBench:
         for name, value in (("seconds", seconds), ("test_seconds", test_seconds)):
             if scalar(float, value, name) <= 0:
                 raise BadInput(f"{name} is {value}, it must be above 0")
+        if isinstance(instances, str) or (instances is not None and not instances):
+            raise BadInput(f"instances is {instances!r}; it must be a list of names, or None for all whose clone is there")
+        fits(tier)
         self.fenced, self.max_steps = scalar(bool, fenced, "fenced"), max_steps
         self.seconds, self.test_seconds, self._tier = float(seconds), float(test_seconds), tier
         every, folder = load(rows), expanded(repos)
@@ -105,16 +102,6 @@ class SweBench:
         self._instances = {name: every[name] for name in names if every[name].repo in self._clones}
         if not self._instances:
             raise BadInput(f"{folder} holds no clone of any repository of {os.fspath(rows)}")
-        self._workspace: Workspace | None = None
-        self._session: _Session | None = None
-        self._closed = False
-
-    @property
-    def workspace(self) -> Workspace:
-        """The tree in its present state."""
-        self._running()
-        assert self._workspace is not None
-        return self._workspace
 
     def tasks(self, split: str) -> tuple[str, ...]:
         """The instances in the order of the file; the benchmark has one split, "test"."""
@@ -123,8 +110,7 @@ class SweBench:
 
     def reset(self, task: str) -> Observation:
         """Begin an instance; its tree and environment are made the first time, which can take minutes."""
-        if self._closed:
-            raise RuntimeError("this sandbox is closed")
+        self._open()
         if task not in self._instances:
             raise BadInput(f"unknown task {task!r}; ids look like {next(iter(self._instances))!r}")
         instance = self._instances[task]
@@ -156,7 +142,7 @@ class SweBench:
         report = self.report() if submission is not None else None
         info: dict[str, Any] = {
             "won": report is not None and report.resolved,
-            "truncated": done and submission is None,
+            "truncated": submission is None and steps >= self.max_steps,
             "task_type": session.prepared.instance.repo,
             "task": session.prepared.instance.name,
             "tier": workspace.tier.name,
@@ -177,57 +163,13 @@ class SweBench:
         finally:
             fork.close()
 
-    def snapshot(self) -> SweBenchSnapshot:
-        """A handle on the present state; nothing is copied."""
-        return SweBenchSnapshot(self._running(), self._state, self.workspace.snapshot())
-
-    def restore(self, snapshot: SweBenchSnapshot) -> Observation:
-        """Return to a snapshot of this session; SnapshotError for any other."""
-        if self._closed:
-            raise SnapshotError("this sandbox is closed, nothing can be restored in it")
-        if not isinstance(snapshot, SweBenchSnapshot) or snapshot.session is not self._session:
-            raise SnapshotError("the snapshot belongs to another sandbox or to a session before the last reset")
-        self.workspace.restore(snapshot.tree)
-        self._state = snapshot.state
-        return self._observe()
-
-    def fork(self, n: int) -> list[SweBench]:
-        """`n` independent sandboxes at the present state; their trees share all that is there."""
-        session = self._running()
-        forks = []
-        for workspace in self.workspace.fork(n):
-            other = object.__new__(SweBench)
-            other.__dict__.update(self.__dict__)
-            other._workspace, other._session = workspace, _Session(session.prepared)
-            forks.append(other)
-        return forks
-
     def state_key(self) -> Hashable:
         """Identity of the state: instance, what was read and done, and the digest of the tree and /tmp."""
         return (self._running().prepared.instance.name, self._state, self.workspace.digest())
 
-    def close(self) -> None:
-        """End the session and let go of its files; may be called twice."""
-        self._session, self._closed = None, True
-        if self._workspace is not None:
-            self._workspace.close()
-
-    def __enter__(self) -> SweBench:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    def _running(self) -> _Session:
-        if self._closed:
-            raise RuntimeError("this sandbox is closed")
-        if self._session is None:
-            raise RuntimeError("no session has been started; call reset first")
-        return self._session
-
     def _observe(self) -> Observation:
         instance: Instance = self._running().prepared.instance
-        task = TASK.format(folder=FOLDER, problem=instance.problem, submit=turns.SUBMIT)
+        task = TASK.format(folder=FOLDER, problem=instance.problem, submit=turns.SUBMIT) + (TURNS if self.fenced else "")
         return Observation(self._state.text, None, task, self._state.steps)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from bpo.policy import Decision, Policy
 from bpo.sandbox import Observation, Sandbox, Snapshot
-from bpo.select import WINDOW, Boundary, CausalSelector, RootOnly, Selector
+from bpo.select import Boundary, CausalSelector, RootOnly, Selector, windowed
 from bpo.tree import NO_PARENT, ROOT, Step, Tree
 
 # Child ranks are small; this rank names the stream of a boundary's coin, so no action shares it.
@@ -176,13 +176,12 @@ class _Growing:
 
     def _seen_whole(self, boundary: Boundary, draw: _Draw) -> Boundary:
         """A boundary of the finished backbone with the mean entropy of the tokens that were drawn from there on."""
-        window: list[float] = []
-        node = draw.node
+        path, node = [], draw.node
         for following in range(node + 1, len(self.parent)):
-            if self.parent[following] == node and self.child[following] == 0 and len(window) < WINDOW:
-                window += self.steps[following].decision.entropies  # type: ignore[union-attr]
+            if self.parent[following] == node and self.child[following] == 0:
+                path.append(self.steps[following].decision)  # type: ignore[union-attr]
                 node = following
-        return replace(boundary, window=float(np.mean(window[:WINDOW])) if window else 0.0)
+        return replace(boundary, window=windowed(path))
 
     def _branches(self, draw: _Draw, boundary: Boundary) -> bool:
         growth = self.growth

@@ -96,4 +96,5 @@ class TabularPolicy:
             entropy=entropy,
             prefilled=1,
             generated=1,
+            entropies=(entropy,) if len(probs) > 1 else (),
         )

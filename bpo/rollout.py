@@ -179,7 +179,7 @@ class _Growing:
         path, node = [], draw.node
         for following in range(node + 1, len(self.parent)):
             if self.parent[following] == node and self.child[following] == 0:
-                path.append(self.steps[following].decision)  # type: ignore[union-attr]
+                path.append(self.steps[following].decision.entropies)  # type: ignore[union-attr]
                 node = following
         return replace(boundary, window=windowed(path))
 

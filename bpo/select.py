@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpo.policy import Decision
 from bpo.tree import ROOT, Tree
 
 # Entropies closer than this count as equal, so that rounding cannot decide between two boundaries.
@@ -233,15 +232,14 @@ class EquallySpaced(PostHocSelector):
 
 def boundary_at(tree: Tree, node: int) -> Boundary:
     """The boundary in the state of `node`, without its coin (nan): for statistics over grown trees."""
-    window = windowed(tree.steps[following].decision for following in tree.own_path(node)[1:])  # type: ignore[union-attr]
+    window = windowed(tree.steps[following].decision.entropies for following in tree.own_path(node)[1:])  # type: ignore[union-attr]
     depth, position, actions = int(tree.depth[node]), int(tree.position[node]), int(tree.actions[node])
     return Boundary(depth, position, float(tree.entropy[node]), actions, float("nan"), window)
 
 
-def windowed(decisions: Iterable[Decision]) -> float:
-    """Nats: mean entropy over the first WINDOW tokens with a choice of the decisions along a path; 0 where none was kept."""
-    entropies = itertools.chain.from_iterable(decision.entropies for decision in decisions)
-    first = list(itertools.islice(entropies, WINDOW))
+def windowed(entropies: Iterable[Sequence[float]]) -> float:
+    """Nats: mean entropy over the first WINDOW tokens along a path, given by decision; 0 where none was kept."""
+    first = list(itertools.islice(itertools.chain.from_iterable(entropies), WINDOW))
     return float(np.mean(first)) if first else 0.0
 
 

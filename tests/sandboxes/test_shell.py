@@ -450,13 +450,6 @@ def test_a_folder_that_the_boxes_user_may_not_read_is_named(tree, tmp_path):
         open_workspace(tree, [private], tier="B")
 
 
-def test_actions_that_are_not_listed_do_nothing(tree):
-    with Shell(tree, commands=["cat a"], max_steps=3) as sandbox:
-        sandbox.reset("tree")
-        assert "Nothing happens." in sandbox.step("rm a").observation.text
-        assert "a" in sandbox.step("cat a").observation.text
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

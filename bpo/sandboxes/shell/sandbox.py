@@ -15,7 +15,7 @@ from bpo.errors import BadInput, choose, scalar
 from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.shell import chores, turns
 from bpo.sandboxes.shell.boxed import Boxed
-from bpo.sandboxes.shell.limits import Limits, Result
+from bpo.sandboxes.shell.limits import Limits
 from bpo.sandboxes.shell.tiers import open_workspace
 
 TASK = "tree"
@@ -40,7 +40,7 @@ class Shell(Boxed):
     tree          the folder to work in; None: a small one made for trying (`chores`)
     instruction   what the agent is asked to do
     check         a bash command whose exit status 0, in a throw-away fork at the end, is success; None: no reward
-    commands      admissible actions, others do nothing; None: any command, free writing
+    commands      actions that are listed, for policies that choose; None: none, for free writing. Any command is played
     max_steps     step limit
     readable, tier, stateful, allow_unsafe, image   see `tiers.open_workspace`
     limits        fields of `Limits` by name
@@ -106,10 +106,7 @@ class Shell(Boxed):
         self._running()
         if self._state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
-        if self.commands is not None and action not in self.commands:
-            result = Result(0, "Nothing happens.", "exit", 0.0)
-        else:
-            result = self._workspace.run(action)
+        result = self._workspace.run(action)
         handed_in, steps = turns.submission(result), self._state.steps + 1
         truncated = handed_in is None and steps >= self.max_steps
         done = handed_in is not None or truncated

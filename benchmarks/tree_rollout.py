@@ -25,6 +25,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 from rich.console import Console
 from rich.table import Table
+from tree_training import policy_of, tokens_of
 
 from bpo.methods import build
 from bpo.policies.lm import LMPolicy
@@ -39,30 +40,12 @@ METHODS = {
 }
 
 
-def policy_of(model: str, cache_bytes: int) -> LMPolicy:
-    """The model, with so much memory for what it has read."""
-    if model == "smollm2":
-        return LMPolicy.load("smollm2", cache_bytes=cache_bytes)
-    from bpo.policies.tiny import tiny_model, train_tokenizer
-
-    sandbox = factory("household", {"difficulty": "small"})()
-    texts = [f"{o.task}\n{o.text}\n" + "\n".join(o.actions) for o in map(sandbox.reset, sandbox.tasks("train")[:60])]
-    sandbox.close()
-    tokenizer = train_tokenizer(texts, 1024)
-    return LMPolicy(tiny_model(len(tokenizer), "tiny", 0), tokenizer, cache_bytes=cache_bytes)
-
-
 def unique_tokens(trees: Sequence[Tree]) -> int:
     """Tokens that precede a decision, each counted once for all decisions that it precedes; tasks share nothing."""
-    total = 0
-    for task in {tree.task for tree in trees}:
-        contexts = sorted({step.context.ids for tree in trees if tree.task == task for step in tree.steps if step is not None})
-        before: tuple[int, ...] = ()
-        for ids in contexts:
-            common = next((i for i, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b), min(len(before), len(ids)))
-            total += len(ids) - common
-            before = ids
-    return total
+    contexts: dict[str, set] = {}
+    for tree in trees:
+        contexts.setdefault(tree.task, set()).update(step.context.ids for step in tree.steps if step is not None)
+    return sum(tokens_of(one)["unique"] for one in contexts.values())
 
 
 def once(policy: LMPolicy, growth: Growth, tasks: int) -> tuple[float, Ledger, list[Tree]]:
@@ -81,7 +64,7 @@ def once(policy: LMPolicy, growth: Growth, tasks: int) -> tuple[float, Ledger, l
 def measured(model: str, method: str, tasks: int, repeats: int) -> dict[str, float]:
     """All figures of one method."""
     name, parameters = METHODS[method]
-    policies = {way: policy_of(model, size) for way, size in WAYS.items()}
+    policies = {way: policy_of(model, cache_bytes=size) for way, size in WAYS.items()}
     runs: dict[str, list] = {way: [] for way in WAYS}
     for _ in range(repeats):
         for way, policy in policies.items():

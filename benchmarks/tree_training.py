@@ -13,13 +13,12 @@ is the peak of a process that does this alone, above what it held before. Errors
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -32,6 +31,8 @@ from rich.table import Table
 
 from bpo.policies.lm import LMPolicy, Step
 from bpo.policies.prompts import Context
+from bpo.policies.score import pack
+from bpo.policies.shared import plan
 from bpo.policy import Decision
 from bpo.sandbox import Observation
 from bpo.sandboxes import factory
@@ -48,18 +49,22 @@ TURN = 20
 NOWHERE = Observation("", None, "", 0)
 
 
-def policy_of(model: str, share: bool) -> LMPolicy:
-    """The model, with and without sharing; fewer tokens at a time for the larger one."""
+def policy_of(model: str, **settings) -> LMPolicy:
+    """The model with these settings of a policy; the tiny one has random weights."""
     if model == "smollm2":
-        # 2,000 tokens of it keep some 6 GB of activations.
-        return LMPolicy.load("smollm2", share=share, batch_tokens=2048)
+        return LMPolicy.load("smollm2", **settings)
     from bpo.policies.tiny import tiny_model, train_tokenizer
 
-    with_tasks = factory("household", {"difficulty": "small"})()
-    texts = [f"{o.task}\n{o.text}\n" + "\n".join(o.actions) for o in map(with_tasks.reset, with_tasks.tasks("train")[:60])]
-    with_tasks.close()
+    sandbox = factory("household", {"difficulty": "small"})()
+    texts = [f"{o.task}\n{o.text}\n" + "\n".join(o.actions) for o in map(sandbox.reset, sandbox.tasks("train")[:60])]
+    sandbox.close()
     tokenizer = train_tokenizer(texts, 1024)
-    return LMPolicy(tiny_model(len(tokenizer), "tiny", 0), tokenizer, share=share)
+    return LMPolicy(tiny_model(len(tokenizer), "tiny", 0), tokenizer, **settings)
+
+
+def trained(model: str, share: bool) -> LMPolicy:
+    """The policy that is measured; of SmolLM2, 2,000 tokens keep some 6 GB of activations."""
+    return policy_of(model, share=share, **({"batch_tokens": 2048} if model == "smollm2" else {}))
 
 
 def made(shape: tuple, rng: np.random.Generator, vocabulary: int) -> list[Step]:
@@ -122,7 +127,7 @@ def once(policy: LMPolicy, steps: Sequence[Step]) -> tuple[float, np.ndarray, to
 def memory(model: str, name: str, share: bool, answer) -> None:
     """Put the megabytes that one forward and backward pass takes at its peak into a queue."""
     torch.set_num_threads(1)
-    policy = policy_of(model, share)
+    policy = trained(model, share)
     steps = steps_of(name, policy, model)
     before = held("VmRSS")
     # The kernel forgets the peak that loading has reached.
@@ -152,7 +157,7 @@ def measured(model: str, name: str, repeats: int) -> dict[str, float]:
     """All figures of one tree."""
     # First, while this process holds nothing.
     peaks = {way: peak(model, name, way == "shared") for way in WAYS}
-    policies = {way: policy_of(model, way == "shared") for way in WAYS}
+    policies = {way: trained(model, way == "shared") for way in WAYS}
     steps = steps_of(name, policies["separate"], model)
     sequences = {(*context.ids, *decision.tokens) for context, decision in steps}
     runs: dict[str, list] = {way: [] for way in WAYS}
@@ -173,15 +178,10 @@ def measured(model: str, name: str, repeats: int) -> dict[str, float]:
     }
 
 
-def tokens_of(sequences: set[tuple[int, ...]]) -> dict[str, int]:
+def tokens_of(sequences: Iterable[tuple[int, ...]]) -> dict[str, int]:
     """Tokens of all paths one by one, and those that are left where every common beginning counts once."""
-    paths = [one for one in sequences if not any(other[: len(one)] == one for other in sequences if other != one)]
-    ordered = sorted(paths)
-    unique = len(ordered[0]) + sum(
-        len(other) - next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-        for one, other in itertools.pairwise(ordered)
-    )
-    return {"tokens": sum(map(len, paths)), "unique": unique}
+    paths, _ = pack(list(sequences))
+    return {"tokens": sum(map(len, paths)), "unique": plan(paths, shortest=1).unique}
 
 
 def main() -> None:

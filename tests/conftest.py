@@ -18,3 +18,17 @@ def exact_moments() -> dict:
     if not path.exists():
         pytest.skip(f"the reference values are not here: {path}")
     return json.loads(path.read_text())
+
+
+@pytest.fixture
+def tree():
+    """A small tree of the toy sandbox with branch points at every second depth: three leaves."""
+    from bpo import select
+    from bpo.policies.tabular import TabularPolicy
+    from bpo.rollout import Growth, grow
+    from bpo.sandboxes.toy import ToyTree
+
+    values = [0, 1, 2, 3, 4, 5, 6, 7]
+    growth = Growth(select.Every(2), points=2, width=2, root=True)
+    (grown,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
+    return grown

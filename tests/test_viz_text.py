@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from bpo import select
 from bpo.credit import bpo_split
-from bpo.policies.tabular import TabularPolicy
-from bpo.rollout import Growth, grow
-from bpo.sandboxes.toy import ToyTree
 from bpo.viz.layout import labels
 from bpo.viz.text import tree_lines
-
-
-@pytest.fixture
-def tree():
-    growth = Growth(select.Every(2), points=2, width=2, root=True)
-    values = [0, 1, 2, 3, 4, 5, 6, 7]
-    (tree,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
-    return tree
 
 
 def test_every_edge_has_a_line_with_its_numbers(tree):

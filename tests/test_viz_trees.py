@@ -6,7 +6,6 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import root_trees, trees
@@ -22,14 +21,6 @@ from bpo.viz.layout import ending, label_start, labels, rows
 from bpo.viz.trees import tree_figure
 
 grown = st.one_of(trees(), root_trees())
-
-
-@pytest.fixture
-def tree():
-    growth = Growth(select.Every(2), points=2, width=2, root=True)
-    values = [0, 1, 2, 3, 4, 5, 6, 7]
-    (tree,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
-    return tree
 
 
 def record(tree) -> SavedTree:

@@ -78,9 +78,9 @@ def best(sequences: Sequence[tuple[int, ...]], batch_tokens: int, pair: float) -
 
     pair  cost of one token's attention to one other, in units of reading a token without attention
     """
-    plans = [plan(sequences, shortest) for shortest in SHORTEST]
-    cheapest = min(plans, key=lambda one: cost(one, batch_tokens, pair))
-    alone = plan(sequences, max(map(len, sequences), default=0) + 1)
+    parted = _parted(sequences)
+    cheapest = min((_cut(parted, shortest) for shortest in SHORTEST), key=lambda one: cost(one, batch_tokens, pair))
+    alone = _cut(parted, max(map(len, sequences), default=0) + 1)
     return cheapest if GAIN * cost(cheapest, batch_tokens, pair) < cost(alone, batch_tokens, pair) else None
 
 
@@ -98,26 +98,43 @@ def cost(planned: Plan, batch_tokens: int, pair: float) -> float:
 
 def together(sequences: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]:
     """Indices of sequences in groups with at most `budget` unique tokens (or a single one), neighbours in one group."""
+    parted = _parted(sequences)
     groups: list[list[int]] = []
     spent = 0
-    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
-        length = len(sequences[index])
-        known = _common(sequences[groups[-1][-1]], sequences[index]) if groups else 0
-        spent += length - (known if known >= SHORTEST[0] else 0)
+    for index, row, known in zip(parted.order, parted.rows, parted.common, strict=True):
+        spent += len(row) - (known if known >= SHORTEST[0] else 0)
         if not groups or spent > budget:
             groups.append([])
-            spent = length
+            spent = len(row)
         groups[-1].append(index)
     return groups
 
 
 def plan(sequences: Sequence[tuple[int, ...]], shortest: int = SHORTEST[0]) -> Plan:
     """Cut sequences where they part; none may begin another. Beginnings of fewer than `shortest` tokens are not shared."""
+    return _cut(_parted(sequences), shortest)
+
+
+@dataclass(frozen=True)
+class _Parted:
+    """Sequences in lexicographic order (`order`: their indices), and how many tokens each shares with the one before it."""
+
+    rows: Sequence[tuple[int, ...]]
+    order: Sequence[int]
+    common: Sequence[int]
+
+
+def _parted(sequences: Sequence[tuple[int, ...]]) -> _Parted:
     order = sorted(range(len(sequences)), key=sequences.__getitem__)
     rows = [sequences[i] for i in order]
-    common = [0, *(_common(one, other) for one, other in itertools.pairwise(rows))]
+    common = [0] * min(1, len(rows)) + [_common(one, other) for one, other in itertools.pairwise(rows)]
+    return _Parted(rows, order, common)
+
+
+def _cut(parted: _Parted, shortest: int) -> Plan:
+    rows, order, common = parted.rows, parted.order, parted.common
     segments: list[Segment] = []
-    paths: list[tuple[int, ...]] = [()] * len(sequences)
+    paths: list[tuple[int, ...]] = [()] * len(rows)
 
     def cut(low: int, high: int, start: int, path: tuple[int, ...]) -> None:
         parent = path[-1] if path else -1

@@ -19,7 +19,7 @@ from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.bubblewrap import AGENT
 from bpo.sandboxes.shell.launch import Failure, Process
 from bpo.sandboxes.shell.layers import Entry
-from bpo.sandboxes.shell.limits import ENDINGS, Limits, Result
+from bpo.sandboxes.shell.limits import Limits, Result
 from bpo.sandboxes.shell.store import Layer, Store
 
 ENGINES = ("docker", "podman")
@@ -120,11 +120,15 @@ class ContainerTier:
 
     def changes(self, layer: Image | None) -> dict[str, Entry | None]:
         """What an image changes in the tree; both are read whole."""
-        return {} if layer is None else _differences(self._entries(self._base, self.folder), self._read(layer, self.folder))
+        return (
+            {}
+            if layer is None
+            else _differences(self._entries(self._base, self.folder), self._entries(layer.image, self.folder))
+        )
 
     def scratch(self, layer: Image | None) -> dict[str, Entry | None]:
         """What lies in /tmp and was not there before."""
-        return {} if layer is None else _differences(self._entries(self._base, "/tmp"), self._read(layer, "/tmp"))
+        return {} if layer is None else _differences(self._entries(self._base, "/tmp"), self._entries(layer.image, "/tmp"))
 
     def close(self) -> None:
         """Remove the image that all began with, and what lies on disk; images of layers go with the layers."""
@@ -174,8 +178,7 @@ class ContainerTier:
     def _commit(self, container: str, layer: Image) -> None:
         tag = f"localhost/{self._name}:{self._new()}"
         self._must("commit", container, tag)
-        if not layer.ran:
-            layer.ran = True
+        layer.ran = True
         weakref.finalize(layer, _remove, self._engine, tag)
         layer.image, layer.height = tag, layer.height + 1
 
@@ -207,11 +210,7 @@ class ContainerTier:
             done = self._ask("inspect", "--size", "--format", "{{.SizeRw}}", container)
             if done.returncode == 0 and done.stdout.strip().isdigit() and int(done.stdout) > limits.disk:
                 ended = "disk"
-        assert ended in ENDINGS
         return result if ended == result.ended else Result(-1, result.output, ended, result.seconds)
-
-    def _read(self, layer: Image, folder: str) -> dict[str, Entry]:
-        return self._entries(layer.image, folder)
 
     def _entries(self, image: str, folder: str) -> dict[str, Entry]:
         """All that lies in a folder of an image, by name; "." is the folder itself."""

@@ -107,15 +107,11 @@ class Workspace:
 
         What no program can be given (a NUL, or an argument of more than 128 KiB) is answered as a shell would, by status 126.
         """
-        self._flush()
+        self.settle()
         if problem := _ungivable(arguments):
             return Result(126, f"bash: {problem}\n", "exit", 0.0)
         limits = self.habits.limits if seconds is None else replace(self.habits.limits, seconds=seconds)
         return self._tier.execute(self._writable(), arguments, limits, self.habits.variables, stdin)
-
-    def settle(self) -> None:
-        """Let the box have the files that were written since the last command; BadInput where one cannot be written."""
-        self._flush()
 
     def write(self, path: str, content: bytes | str) -> None:
         """Write a file below the tree, with the folders above it, when the next command is run or `settle` is called."""
@@ -159,12 +155,12 @@ class Workspace:
 
     def changes(self) -> dict[str, Entry | None]:
         """What the state changes in the tree that it began with: name -> what is there now, None where it was removed."""
-        self._flush()
+        self.settle()
         return self._tier.changes(self.snapshot().layer)
 
     def digest(self) -> str:
         """Identity of the state (tree and /tmp): names, kinds, permissions, contents, link targets; not times."""
-        self._flush()
+        self.settle()
         layer = self.snapshot().layer
         return layers.digest(
             {f"/tmp/{name}": entry for name, entry in self._tier.scratch(layer).items()} | self._tier.changes(layer)
@@ -197,8 +193,8 @@ class Workspace:
             self._top = self._tier.open(self._below)
         return self._top
 
-    def _flush(self) -> None:
-        """Let the box have the files that were written since the last command."""
+    def settle(self) -> None:
+        """Let the box have the files that were written since the last command; BadInput where one cannot be written."""
         self._open()
         if not self._pending:
             return

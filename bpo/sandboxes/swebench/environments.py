@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -99,7 +100,7 @@ def prepare(
 
 
 def _read(folder: Path, instance: Instance, chosen: Recipe) -> Prepared:
-    facts = yaml.safe_load((folder / READY).read_text())
+    facts = json.loads((folder / READY).read_text())
     tests = folder / "tests"
     files = {str(path.relative_to(tests)): path.read_bytes() for path in sorted(tests.rglob("*")) if path.is_file()}
     return Prepared(instance, chosen, folder / "tree", folder / "env", files, tuple(facts.pop("removed")), facts)

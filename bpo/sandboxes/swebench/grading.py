@@ -100,11 +100,9 @@ def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST
         applied = _applied(fork, patch)
         if patch.strip() and not applied:
             return _report(prepared.instance, {}, False, "the patch does not apply")
-        for path in prepared.removed:
-            fork.execute(("rm", "-f", "--", path))
+        # A link that a patch has put where a test goes is replaced, not followed.
+        fork.execute(("rm", "-rf", "--", *prepared.removed, *prepared.tests))
         for path, content in prepared.tests.items():
-            # A link that a patch has put there is replaced, not followed.
-            fork.execute(("rm", "-rf", "--", path))
             fork.write(path, content)
         result = fork.run(prepared.recipe.command(prepared.instance), seconds)
     statuses = prepared.recipe.parser(result.output)

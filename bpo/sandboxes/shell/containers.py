@@ -82,6 +82,7 @@ class ContainerTier:
         # Repositories of images are named in lower case.
         self._name = store.folder.name.lower().replace("_", "-")
         self._variables = self._made(base, image)
+        # What lies in folders of the image that all began with; listings of other images are not kept.
         self._listed: dict[str, dict[str, Entry]] = {}
 
     def open(self, below: Image | None) -> Image:
@@ -120,15 +121,11 @@ class ContainerTier:
 
     def changes(self, layer: Image | None) -> dict[str, Entry | None]:
         """What an image changes in the tree; both are read whole."""
-        return (
-            {}
-            if layer is None
-            else _differences(self._entries(self._base, self.folder), self._entries(layer.image, self.folder))
-        )
+        return self._differing(layer, self.folder)
 
     def scratch(self, layer: Image | None) -> dict[str, Entry | None]:
         """What lies in /tmp and was not there before."""
-        return {} if layer is None else _differences(self._entries(self._base, "/tmp"), self._entries(layer.image, "/tmp"))
+        return self._differing(layer, "/tmp")
 
     def close(self) -> None:
         """Remove the image that all began with, and what lies on disk; images of layers go with the layers."""
@@ -212,22 +209,25 @@ class ContainerTier:
                 ended = "disk"
         return result if ended == result.ended else Result(-1, result.output, ended, result.seconds)
 
+    def _differing(self, layer: Image | None, folder: str) -> dict[str, Entry | None]:
+        if layer is None:
+            return {}
+        if folder not in self._listed:
+            self._listed[folder] = self._entries(self._base, folder)
+        return _differences(self._listed[folder], self._entries(layer.image, folder))
+
     def _entries(self, image: str, folder: str) -> dict[str, Entry]:
         """All that lies in a folder of an image, by name; "." is the folder itself."""
-        key = f"{image} {folder}"
-        if key not in self._listed:
-            name = self._new()
-            self._must("create", "--name", name, *_ulimits(Limits()), image, "true")
-            try:
-                with subprocess.Popen(
-                    [self._engine, "cp", f"{name}:{folder}", "-"], stdout=subprocess.PIPE, env=_caller()
-                ) as copy:
-                    assert copy.stdout is not None
-                    with tarfile.open(fileobj=copy.stdout, mode="r|") as archive:
-                        self._listed[key] = {_inside(member.name): _entry(archive, member) for member in archive}
-            finally:
-                self._ask("rm", "--force", name)
-        return self._listed[key]
+        name = self._new()
+        self._must("create", "--name", name, *_ulimits(Limits()), image, "true")
+        try:
+            command = [self._engine, "cp", f"{name}:{folder}", "-"]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, env=_caller()) as copy:
+                assert copy.stdout is not None
+                with tarfile.open(fileobj=copy.stdout, mode="r|") as archive:
+                    return {_inside(member.name): _entry(archive, member) for member in archive}
+        finally:
+            self._ask("rm", "--force", name)
 
     def _new(self) -> str:
         return f"{self._name}-{os.getpid()}-{next(self._numbers)}"

@@ -26,7 +26,6 @@ from rich.console import Console
 from rich.table import Table
 
 from bpo.policies.lm import LMPolicy
-from bpo.policies.lora import with_adapters
 from bpo.sandboxes import factory
 
 
@@ -62,7 +61,7 @@ def learned(policy: LMPolicy, rank: int) -> dict:
     """Log-probability of one rewarded action, and of the others that were tried, before and after one step."""
     from bpo.objective import OBJECTIVES
 
-    policy = with_adapters(policy, rank)
+    policy = policy.with_adapters(rank)
     sandbox = factory("household", {"difficulty": "small"})()
     context = policy.begin(sandbox.reset(sandbox.tasks("train")[0]))
     sandbox.close()

@@ -3,10 +3,9 @@
     python benchmarks/tree_rollout.py [--model tiny|smollm2] [--tasks 8] [--repeats 3] [--json FILE]
 
 Trees of generated household games, grown by the model without a warm start: `bpo_split` (M = 4, K = 4), and 13 independent
-rollouts (`rloo`). Tokens read are those of the ledger; "unique" counts every token that precedes a decision once, by a trie of
-all contexts: the least that can be read. Forks that do the same thing make equal contexts, each of which is read. Actions that
-were written are read again as a part of the next context; tokens written are counted apart. Times are CPU seconds on one
-thread, medians of interleaved repeats; compare ratios.
+rollouts (`rloo`). "Unique" counts every token that precedes a decision once for all decisions it precedes, by a trie of all
+contexts and of what was written before each draw: the least that can be computed. "Not shared" keeps no keys and values: every
+context is read from its first token. Times are CPU seconds on one thread, medians of interleaved repeats; compare ratios.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from tree_training import policy_of, tokens_of
 
 from bpo.methods import build
 from bpo.policies.lm import LMPolicy
+from bpo.policies.score import read_before
 from bpo.rollout import Growth, Ledger, grow
 from bpo.sandboxes import factory
 from bpo.tree import Tree
@@ -41,11 +41,11 @@ METHODS = {
 
 
 def unique_tokens(trees: Sequence[Tree]) -> int:
-    """Tokens that precede a decision, each counted once for all decisions that it precedes; tasks share nothing."""
-    contexts: dict[str, set] = {}
+    """Tokens that precede a draw, each counted once for all that it precedes; tasks share nothing."""
+    paths: dict[str, set] = {}
     for tree in trees:
-        contexts.setdefault(tree.task, set()).update(step.context.ids for step in tree.steps if step is not None)
-    return sum(tokens_of(one)["unique"] for one in contexts.values())
+        paths.setdefault(tree.task, set()).update(read_before(step.context, step.decision) for step in tree.steps[1:])
+    return sum(tokens_of(one)["unique"] for one in paths.values())
 
 
 def once(policy: LMPolicy, growth: Growth, tasks: int) -> tuple[float, Ledger, list[Tree]]:
@@ -80,9 +80,9 @@ def measured(model: str, method: str, tasks: int, repeats: int) -> dict[str, flo
         "returns": shared[1].returns,
         "steps": shared[1].env_steps,
         "unique": unique_tokens(shared[2]),
-        "shared": shared[1].prefilled,
-        "alone": alone[1].prefilled,
-        "written": shared[1].generated,
+        "shared": shared[1].computed,
+        "alone": alone[1].computed,
+        "drawn": shared[1].generated,
         "shared_s": seconds[0],
         "alone_s": seconds[1],
         "ratio": seconds[1] / seconds[0],
@@ -106,9 +106,9 @@ def main() -> None:
         "returns",
         "steps",
         "unique",
-        "read, shared",
-        "read, not shared",
-        "written",
+        "computed, shared",
+        "not shared",
+        "drawn",
         "CPU s",
         "not shared",
         "ratio",
@@ -116,7 +116,7 @@ def main() -> None:
     )
     table = Table(*heads, title=f"{given.model}, {tasks} tasks, one thread, medians of {repeats}")
     for method, row in found.items():
-        counts = (f"{row[key]:,}" for key in ("returns", "steps", "unique", "shared", "alone", "written"))
+        counts = (f"{row[key]:,}" for key in ("returns", "steps", "unique", "shared", "alone", "drawn"))
         times = (f"{row['shared_s']:.2f}", f"{row['alone_s']:.2f}", f"{row['ratio']:.2f}x")
         table.add_row(method, *counts, *times, "yes" if row["same_actions"] else "no")
     Console(width=130).print(table)

@@ -259,6 +259,11 @@ def _check(preset: Preset, where: str) -> None:
             raise BadInput(f"{where}: {name}: policy: pause_tokens and pause_at need writing: free")
         if policy.kind == "hf" and not policy.model:
             raise BadInput(f"{where}: {name}: policy: model is empty; it must be a folder or a hub name where kind is 'hf'")
+        if policy.adapter_rank < 0 or (policy.adapter_rank and policy.kind != "hf"):
+            raise BadInput(
+                f"{where}: {name}: policy: adapter_rank is {policy.adapter_rank}; it must be 0, or at least 1 "
+                f"with a pretrained model (kind: hf)"
+            )
         if policy.kind == "tiny" and section.warm_start is None:
             raise BadInput(f"{where}: {name}: policy kind 'tiny' needs a warm_start section, which makes its model")
         if policy.temperature <= 0:

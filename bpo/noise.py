@@ -51,7 +51,7 @@ def gradient_draws(
         update.zero_grad(policy)
         update.backward(policy, None, batch, "reinforce", {})
         norm = update.grad_norm(policy)
-        draws.append(Draw(norm, ledger.returns, ledger.env_steps, ledger.prefilled + ledger.generated))
+        draws.append(Draw(norm, ledger.returns, ledger.env_steps, ledger.computed))
         if progress:
             progress(len(draws))
     update.zero_grad(policy)

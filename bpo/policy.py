@@ -24,7 +24,9 @@ class Decision:
     entropy     nats, of the first token distribution that leaves a choice, given the state only: known before the draw.
                 0.0 when nothing is left to choose
     prefilled   context tokens that had to be computed for this decision
-    generated   tokens computed while writing it
+    generated   tokens drawn for it, forced ones between them included
+    computed    tokens the model computed for it, of the context and of what was written; what several decisions share is
+                counted at one of them
     entropies   nats, of each distribution that a token with a choice was drawn from, in order; empty where nobody kept them
     ended       False where free writing paused inside an action, so that a tree can branch there: nothing is done yet, and the
                 action is ""
@@ -37,6 +39,7 @@ class Decision:
     entropy: float
     prefilled: int = 0
     generated: int = 0
+    computed: int = 0
     entropies: tuple[float, ...] = ()
     ended: bool = True
 
@@ -53,6 +56,8 @@ class Policy(Protocol):
     resume             the context after a decision that has not ended; only for policies that pause inside actions
     act                one decision per context. `rngs[i]` is the numpy Generator that belongs to decision i alone, so a
                        decision does not depend on what else is in the batch (up to rounding)
+    retain             says that every later context will be one of these or go on from one: what was kept for other paths can
+                       be freed
     logprob            `steps` are (context, decision) pairs. Returns (values, owner): `values` float tensor [T] with the
                        log-probability of every free token, in order of the steps and of the tokens within them, and `owner`
                        int64 tensor [T] with the index of the step each belongs to. Differentiable in `parameters()`
@@ -64,6 +69,7 @@ class Policy(Protocol):
     def extend(self, context: Any, decision: Decision, observation: Observation) -> Any: ...
     def resume(self, context: Any, decision: Decision) -> Any: ...
     def act(self, contexts: Sequence[Any], rngs: Sequence[Any]) -> list[Decision]: ...
+    def retain(self, contexts: Sequence[Any]) -> None: ...
     def logprob(self, steps: Sequence[tuple[Any, Decision]]) -> tuple[Any, Any]: ...
     def batches(self, steps: Sequence[tuple[Any, Decision]]) -> list[list[int]]: ...
     def context_size(self, context: Any) -> int: ...

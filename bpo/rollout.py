@@ -69,12 +69,17 @@ TRAJECTORY = Growth(RootOnly(), points=0, width=1)
 
 @dataclass
 class Ledger:
-    """What was spent: finished returns, environment steps, tokens read and written by the model, wall seconds by phase."""
+    """What was spent: finished returns, environment steps, model tokens, wall seconds by phase.
+
+    prefilled, generated, computed   tokens of contexts that were read, drawn tokens, and all that the model computed (see
+                                     `bpo.policy.Decision`)
+    """
 
     returns: int = 0
     env_steps: int = 0
     prefilled: int = 0
     generated: int = 0
+    computed: int = 0
     rollout_s: float = 0.0
     update_s: float = 0.0
 
@@ -126,6 +131,9 @@ class _Growing:
 
     def advance(self, draw: _Draw, decision: Decision) -> list[_Draw]:
         """Play one decided action; return the draws that it makes possible, forks first."""
+        self.ledger.prefilled += decision.prefilled
+        self.ledger.generated += decision.generated
+        self.ledger.computed += decision.computed
         forks: list[_Draw] = []
         if draw.child == 0:
             self.entropy[draw.node] = decision.entropy
@@ -153,6 +161,11 @@ class _Growing:
             draws += [replace(self.first, child=used + i, backbone=False) for i in range(missing)]
         self.candidates = []
         return draws
+
+    @property
+    def reserved(self) -> list[_Draw]:
+        """Draws that a post hoc selector may still fork."""
+        return [self.first] * bool(self.candidates) + [draw for _, draw in self.candidates]
 
     def finish(self) -> Tree:
         """The finished tree. Groups chosen post hoc have no plan: their children share the mass evenly."""
@@ -202,8 +215,6 @@ class _Growing:
         self.sandbox.restore(draw.snapshot)
         outcome = self.sandbox.step(decision.action)
         self.ledger.env_steps += 1
-        self.ledger.prefilled += decision.prefilled
-        self.ledger.generated += decision.generated
         step = Step(draw.context, decision, outcome.observation.text if outcome.done else None)
         node = self._append(draw, step, draw.share, float(outcome.reward), dict(outcome.info))
         if outcome.done:
@@ -215,8 +226,6 @@ class _Growing:
 
     def _pause(self, draw: _Draw, decision: Decision) -> _Draw:
         """A state inside an action: more has been written, and nothing was done."""
-        self.ledger.prefilled += decision.prefilled
-        self.ledger.generated += decision.generated
         node = self._append(draw, Step(draw.context, decision), draw.share, 0.0, {})
         context = self.policy.resume(draw.context, decision)
         self.actions[node], self.position[node] = -1, self.policy.context_size(context)
@@ -267,7 +276,11 @@ def grow(
         growing = [
             _Growing(task, index, sandbox, policy, growth, key) for (task, index), sandbox in zip(wave, sandboxes, strict=False)
         ]
-        _grow_wave(growing, policy)
+        try:
+            _grow_wave(growing, policy)
+        finally:
+            # What is known decides what is read again, and with it the rounding: every wave begins knowing nothing.
+            policy.retain([])
         trees += [one.finish() for one in growing]
         ledger = sum((one.ledger for one in growing), ledger)
         if progress:
@@ -282,9 +295,14 @@ def _grow_wave(growing: list[_Growing], policy: Policy) -> None:
         contexts = [draw.context for _, draw in pending]
         decisions = policy.act(contexts, [one.stream(draw.node, draw.child) for one, draw in pending])
         following = []
+        ended = False
         for (one, draw), decision in zip(pending, decisions, strict=True):
             new = one.advance(draw, decision)
             if draw.backbone and not any(d.backbone for d in new):
                 new = new + one.fork_posthoc()
+            ended = ended or not new
             following += [(one, d) for d in new]
         pending = following
+        if ended:
+            open_ends = [draw for _, draw in pending] + [draw for one in growing for draw in one.reserved]
+            policy.retain([draw.context for draw in open_ends])

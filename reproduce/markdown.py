@@ -162,8 +162,8 @@ def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         "row",
         "returns per tree: used (planned)",
         "environment steps per update",
-        "tokens prefilled per update",
-        "tokens generated per update",
+        "tokens computed per update",
+        "tokens drawn per update",
         "wall seconds per run (machine dependent)",
     ]
     rows = []
@@ -174,7 +174,7 @@ def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
             [
                 row["label"],
                 f"{returns['used']:.2f} ({returns['planned']})",
-                *(number(cost[key], ",.0f") for key in ("env_steps", "prefilled", "generated")),
+                *(number(cost[key], ",.0f") for key in ("env_steps", "computed", "generated")),
                 number(sum(spent.values()), ",.0f") if spent else NONE,
             ]
         )

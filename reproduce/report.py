@@ -20,7 +20,7 @@ from reproduce.tables import build
 TABLE, SUMMARY, INPUTS = "table.json", "summary.md", "inputs.json"
 WRITTEN = (TABLE, "table.md", SUMMARY, "curves.csv", "noise.csv", "by_type.csv", "curves.png", "noise.png")
 # What the learning curve is drawn against: a column of curves.csv.
-AXES = {"update": "updates", "env_steps": "environment steps", "tokens": "model tokens (prefilled + generated)"}
+AXES = {"update": "updates", "env_steps": "environment steps", "tokens": "model tokens computed"}
 
 
 def write(collected: Collected, results: Path) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def curve_rows(collected: Collected) -> list[dict[str, Any]]:
                 ledger = metric.get("ledger", {})
                 spent["returns"] += ledger.get("returns", 0)
                 spent["env_steps"] += ledger.get("env_steps", 0)
-                spent["tokens"] += ledger.get("prefilled", 0) + ledger.get("generated", 0)
+                spent["tokens"] += ledger.get("computed", 0)
                 if "curve" in metric:
                     point = {"row": row.row.label, "seed": seed, "update": metric["update"], "success": metric["curve"]}
                     rows.append({**point, **spent})

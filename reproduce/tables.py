@@ -200,7 +200,7 @@ def updates(results: Sequence[Run]) -> list[Mapping[str, Any]]:
 
 def cost(results: Sequence[Run]) -> dict[str, float | None]:
     """Environment steps and model tokens per update, of training alone."""
-    names = ("returns", "env_steps", "prefilled", "generated")
+    names = ("returns", "env_steps", "computed", "generated")
     return {name: _mean([metric["ledger"][name] for metric in updates(results)]) for name in names}
 
 

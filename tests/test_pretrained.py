@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
+import torch
 import yaml
 
-from bpo import experiment
+from bpo import checkpoint, experiment
 from bpo.config import load_preset
+from bpo.errors import BadInput
+from bpo.policies import make_policy
 from bpo.policies.lm import LMPolicy
 from bpo.policies.settings import WarmStart
 from bpo.policies.warmstart import warm_start
 from bpo.sandboxes import demonstration, factory
-from bpo.train import read_metrics
+from bpo.train import Trainer, read_metrics
 
 OPTIONS = {"difficulty": "tiny"}
+START = {"games": 30, "demonstrations": 1, "epochs": 2, "lr": 5e-3}
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +75,54 @@ def test_a_pretrained_model_is_fine_tuned_on_demonstrations_first(folder, tmp_pa
     said = []
     experiment.run(config, tmp_path / "run", report=lambda phase, done, total: said.append(phase))
     assert said.index("demonstrations") < said.index("imitation") < said.index("train")
+
+
+def winning(config, **settings):
+    """The configuration with so many tasks that some games are won and some lost."""
+    return replace(config, settings=replace(config.settings, tasks_per_update=16, lr=1e-2, **settings))
+
+
+def test_adapters_are_trained_by_preset_and_merged_where_the_policy_is_saved(folder, tmp_path):
+    pytest.importorskip("peft", reason="peft is not installed: pip install 'bpo[smollm]'")
+    made = preset(tmp_path, {"model": str(folder), "adapter_rank": 4}, START)
+    config = winning(made.run("bpo_split", "household", 0))
+    policy = make_policy(config)
+    names = policy.state_dict()
+    assert all("lora" in name for name in names)
+    assert sum(p.numel() for p in policy.parameters()) == sum(p.numel() for p in names.values())
+    # The warm start's own adapters are in the weights already.
+    given, started = LMPolicy.load(folder).model.state_dict(), policy.model.get_base_model().state_dict()
+    name = "model.layers.0.self_attn.q_proj"
+    assert not torch.equal(given[f"{name}.weight"], started[f"{name}.base_layer.weight"])
+
+    experiment.run(config, tmp_path / "run")
+    state = checkpoint.load(tmp_path / "run", "latest")
+    assert state["policy"].keys() == names.keys()
+    assert any(not torch.equal(state["policy"][name], names[name]) for name in names)
+    policy.load_state_dict(state["policy"])
+    saved = LMPolicy.load(tmp_path / "run" / "policy")
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        torch.testing.assert_close(saved.model(ids).logits, policy.model(ids).logits, atol=1e-4, rtol=0)
+
+
+def test_a_run_of_adapters_that_was_interrupted_ends_the_same(folder, tmp_path):
+    pytest.importorskip("peft", reason="peft is not installed: pip install 'bpo[smollm]'")
+    config = preset(tmp_path, {"model": str(folder), "adapter_rank": 4}, START).run("bpo_split", "household", 0)
+    config = winning(config, checkpoint_every=1)
+    ends = []
+    for name, stop in (("whole", 2), ("parts", 1)):
+        for updates in sorted({stop, 2}):
+            part = replace(config, settings=replace(config.settings, updates=updates))
+            trainer = Trainer(part, tmp_path / name)
+            trainer.run()
+            trainer.close()
+        ends.append(trainer.policy.state_dict())
+    assert any(bool(row["grad_norm"]) for row in read_metrics(tmp_path / "whole" / "metrics.jsonl")[1:])
+    assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
+
+
+@pytest.mark.parametrize(("kind", "rank"), [("hf", -1), ("tiny", 4)])
+def test_adapters_that_cannot_be_are_refused(folder, tmp_path, kind, rank):
+    with pytest.raises(BadInput, match=f"preset.yaml: household: policy: adapter_rank is {rank}; it must be 0, or at least 1"):
+        preset(tmp_path, {"kind": kind, "model": str(folder), "adapter_rank": rank}, START)

@@ -270,7 +270,7 @@ def run_of(method, wins, curve, returns=3, seed=0, draws=()):
     ]
     share = sum(wins) / len(wins)
     split = {"episodes": episodes, "success": share, "by_type": {"toy": [share, len(wins)]}}
-    ledger = {"returns": returns, "env_steps": 9, "prefilled": 5, "generated": 4}
+    ledger = {"returns": returns, "env_steps": 9, "prefilled": 4, "generated": 4, "computed": 9}
     metrics = [{"update": 0, "curve": curve[0]}]
     for number, point in enumerate(curve[1:], start=1):
         row = {"update": number, "curve": point, "ledger": ledger, "returns_per_tree": returns, "grad_norm": 2.0 * (number % 2)}

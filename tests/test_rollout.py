@@ -85,5 +85,7 @@ def test_siblings_are_drawn_with_replacement_from_the_policy():
 
 
 def test_ledgers_add():
-    total = Ledger(returns=1, env_steps=2, rollout_s=0.5) + Ledger(returns=3, prefilled=4, generated=5, update_s=1.0)
-    assert total == Ledger(4, 2, 4, 5, 0.5, 1.0)
+    total = Ledger(returns=1, env_steps=2, rollout_s=0.5) + Ledger(
+        returns=3, prefilled=4, generated=5, computed=6, update_s=1.0
+    )
+    assert total == Ledger(4, 2, 4, 5, 6, 0.5, 1.0)

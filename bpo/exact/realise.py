@@ -66,6 +66,9 @@ class TapePolicy:
     def context_size(self, context):
         return len(context)
 
+    def retain(self, contexts):
+        """Nothing is kept."""
+
     def act(self, contexts, rngs):
         return [self._draw(context) for context in contexts]
 

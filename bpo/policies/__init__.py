@@ -23,6 +23,8 @@ def check_policy(config: RunConfig) -> None:
         return
     require("transformers", "lm")
     model = config.policy.model
+    if config.policy.adapter_rank:
+        require("peft", "smollm")
     if config.policy.kind == "hf" and model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
         raise BadInput(f"policy: no model folder {model!r}")
     if config.sandbox_options.get("queries") == "free" and config.policy.writing != "free":
@@ -41,6 +43,8 @@ def make_policy(config: RunConfig, report: Callable[[str, int, int], None] | Non
     from bpo.policies.warmstart import warm_start, writing
 
     if config.warm_start is None:
-        return LMPolicy.load(settings.model, **writing(settings))
-    make, demonstrate = factory(config.sandbox, config.sandbox_options), demonstration(config.sandbox)
-    return warm_start(make, config.warm_start, settings, demonstrate=demonstrate, progress=report)
+        policy = LMPolicy.load(settings.model, **writing(settings))
+    else:
+        make, demonstrate = factory(config.sandbox, config.sandbox_options), demonstration(config.sandbox)
+        policy = warm_start(make, config.warm_start, settings, demonstrate=demonstrate, progress=report)
+    return policy.with_adapters(settings.adapter_rank) if settings.adapter_rank else policy

@@ -30,7 +30,7 @@ class Pen:
         self.log_probs.append(log_prob)
         self.allowed.append(allowed)
 
-    def decision(self, action: str, prefilled: int) -> Decision:
+    def decision(self, action: str, prefilled: int, computed: int) -> Decision:
         free = [i for i, ids in enumerate(self.allowed) if ids is None or len(ids) > 1]
         return Decision(
             action=action,
@@ -39,7 +39,8 @@ class Pen:
             choices=tuple(self.allowed),
             entropy=self.entropies[0] if self.entropies else 0.0,
             prefilled=prefilled,
-            generated=free[-1] + 1 if free else 0,  # forced tokens after the last choice are never computed
+            generated=free[-1] + 1 if free else 0,  # forced tokens after the last choice are not needed to draw it
+            computed=computed,
             entropies=tuple(self.entropies),
             ended=self.ended,
         )
@@ -112,22 +113,38 @@ class FreePen(Pen):
         return (token,) if self.ended else ()
 
 
-def write(rows, logits: torch.Tensor, pens: Sequence[Pen], rngs: Sequence[np.random.Generator], temperature: float) -> None:
-    """Write every pen to its end. `rows` holds what the model has read, logits [rows, vocabulary] what it thinks comes next."""
-    live = list(range(len(pens)))
+def write(
+    rows,
+    logits: torch.Tensor,
+    at: Sequence[int],
+    pens: Sequence[Pen],
+    rngs: Sequence[np.random.Generator],
+    temperature: float,
+) -> list[int]:
+    """Write every pen to its end; returns how many tokens the model read for each.
+
+    rows   what the model has read; logits [rows, vocabulary]: what it thinks comes next
+    at     the row of each pen. Pens share a row until they part, and what they write alike is read once, for the first of them
+    """
+    live = list(enumerate(at))
+    read = [0] * len(pens)
     while True:
-        picks, log_probs, entropies = draw(logits, [pens[i].choices for i in live], [rngs[i] for i in live], temperature)
-        feed = []
-        for i, token, log_prob, entropy in zip(live, picks, log_probs, entropies, strict=True):
+        picks, log_probs, entropies = draw(
+            logits[[row for _, row in live]], [pens[i].choices for i, _ in live], [rngs[i] for i, _ in live], temperature
+        )
+        places: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        for (i, row), token, log_prob, entropy in zip(live, picks, log_probs, entropies, strict=True):
             pens[i].entropies.append(entropy)
-            feed.append(pens[i].push(token, log_prob))
-        going = [k for k, tokens in enumerate(feed) if tokens]
-        if not going:
-            return
-        if len(going) < len(live):
-            rows.take(going)
-        live = [live[k] for k in going]
-        logits = rows.feed([feed[k] for k in going])
+            feed = pens[i].push(token, log_prob)
+            if feed:
+                places.setdefault((row, feed), []).append(i)
+        if not places:
+            return read
+        rows.take([row for row, _ in places])
+        logits, counts = rows.feed([feed for _, feed in places])
+        live = [(i, row) for row, members in enumerate(places.values()) for i in members]
+        for members, count in zip(places.values(), counts, strict=True):
+            read[members[0]] += count
 
 
 def draw(logits, choices: Sequence[Choices], rngs, temperature: float) -> tuple[list[int], list[float], list[float]]:

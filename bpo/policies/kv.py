@@ -1,83 +1,187 @@
-"""Keys and values of tokens that have been read already: rows of a batch while it is decoded, prefixes between two calls."""
+"""Keys and values of tokens that have been read already: shared by all paths that begin alike, and rows of a batch on top."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
+Ids = tuple[int, ...]
 
-@dataclass
-class _Block:
-    """Keys and values [2 x layers, heads, tokens, head size] of one path, and the contexts on it with their lengths."""
 
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """Length of the common beginning of two sequences."""
+    shorter = min(len(one), len(other))
+    return next((i for i in range(shorter) if one[i] != other[i]), shorter)
+
+
+@dataclass(eq=False)
+class _Node:
+    """Tokens between two places where stored sequences part.
+
+    tensor   their keys and values [2 x layers, heads, at least as many as tokens, head size]; the rest is room to grow
+    logits   by number of tokens read (1 = after the first): the logits there, where somebody has asked for them
+    """
+
+    tokens: Ids
     tensor: torch.Tensor
-    lengths: dict
+    parent: _Node | None
+    children: dict[int, _Node] = field(default_factory=dict)
+    logits: dict[int, torch.Tensor] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
-        return self.tensor.numel() * self.tensor.element_size()
+        return sum(one.numel() * one.element_size() for one in (self.tensor, *self.logits.values()))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is stored of a sequence: its first `length` tokens, in pieces [2 x layers, heads, tokens, head size].
+
+    logits   [vocabulary] after its last token, if all of it is stored and they are too
+    """
+
+    pieces: tuple[torch.Tensor, ...]
+    length: int
+    logits: torch.Tensor | None
 
 
 class PrefixStore:
-    """Keys and values by context: a pure cache, bounded in bytes, least recently used paths dropped first.
+    """A tree of token sequences with their keys and values: every beginning that sequences share is stored once.
 
-    A context's entry passes to its first successor, whose tensor begins with the same tokens: a path holds one tensor however
-    many contexts lie on it, and all of them can still be branched from.
+    A fork is a node with two children: nothing is copied for it, and nothing that lies above it is read again. It is a pure
+    cache, bounded in bytes; what was used least recently goes first, the ends of sequences before their beginnings.
     """
 
     def __init__(self, limit_bytes: int):
         self._limit = limit_bytes
+        self._nodes: OrderedDict[_Node, None] = OrderedDict()  # the least recently used first, children before parents
         self._size = 0
-        self._blocks: OrderedDict[int, _Block] = OrderedDict()
-        self._block_of: dict = {}
+        self.clear()
 
     def __len__(self) -> int:
-        return len(self._blocks)
-
-    def __contains__(self, context) -> bool:
-        return context in self._block_of
+        return len(self._nodes)
 
     @property
     def size_bytes(self) -> int:
         return self._size
 
     def clear(self) -> None:
-        self._blocks.clear()
-        self._block_of.clear()
+        self._root = _Node((), torch.empty(0), None)
+        self._nodes.clear()
         self._size = 0
 
-    def find(self, context) -> torch.Tensor | None:
-        """Keys and values of the longest stored beginning of `context`, [2 x layers, heads, tokens, head size]."""
-        while context is not None:
-            block = self._block_of.get(context)
-            if block is not None:
-                self._blocks.move_to_end(id(block))
-                return block.tensor[:, :, : block.lengths[context]]
-            context = context.parent
-        return None
+    def find(self, ids: Ids) -> Known:
+        """What is stored of the sequence `ids`."""
+        node, inside, length = self._walk(ids)
+        self._touch(node)
+        logits = node.logits.get(inside) if length == len(ids) else None
+        pieces = []
+        while node.parent is not None:
+            pieces.append(node.tensor[:, :, :inside])
+            node, inside = node.parent, len(node.parent.tokens)
+        return Known(tuple(reversed(pieces)), length, logits)
 
-    def put(self, context, tensor: torch.Tensor) -> None:
-        """Store the keys and values of all tokens of `context`."""
-        block = _Block(tensor, {context: tensor.shape[2]})
-        parent = self._block_of.get(context.parent)
-        if parent is not None and parent.lengths[context.parent] == parent.tensor.shape[2]:
-            block.lengths |= parent.lengths
-            self._drop(parent)
-        self._blocks[id(block)] = block
-        self._block_of |= dict.fromkeys(block.lengths, block)
-        self._size += block.size_bytes
+    def put(self, ids: Ids, tensor: torch.Tensor, logits: torch.Tensor | None = None) -> None:
+        """Store what is new of the sequence `ids`, whose keys and values are `tensor`, and the logits after its last token."""
+        if not self._limit:
+            return
+        node, inside, length = self._walk(ids)
+        if length < len(ids):
+            node = self._split(node, inside)
+            rest, new = ids[length:], tensor[:, :, length:]
+            if node.parent is None or node.children:
+                node = self._add(_Node(rest, new.clone(), node))
+            else:
+                self._grow(node, rest, new)
+            inside = len(node.tokens)
+        if logits is not None and inside not in node.logits:
+            node.logits[inside] = logits.clone()
+            self._size += logits.numel() * logits.element_size()
+        self._touch(node)
         while self._size > self._limit:
-            self._drop(next(iter(self._blocks.values())))
+            self._drop(next(iter(self._nodes)))
 
-    def _drop(self, block: _Block) -> None:
-        del self._blocks[id(block)]
-        for context in block.lengths:
-            del self._block_of[context]
-        self._size -= block.size_bytes
+    def retain(self, sequences: Sequence[Ids]) -> None:
+        """Forget what is no beginning of one of these sequences and does not begin with one of them."""
+        kept: set[_Node] = set()
+        below: set[_Node] = set()
+        for ids in sequences:
+            node, inside, length = self._walk(ids)
+            if length < len(ids):
+                node = self._split(node, inside)
+            else:
+                below.add(node)
+            while node.parent is not None and node not in kept:
+                kept.add(node)
+                node = node.parent
+        while below:
+            children = below.pop().children.values()
+            kept.update(children)
+            below.update(children)
+        for node in [node for node in self._nodes if node not in kept]:
+            self._drop(node)
+
+    def _walk(self, ids: Ids) -> tuple[_Node, int, int]:
+        """The node in which the longest stored beginning of `ids` ends, how many of its tokens that takes, and its length."""
+        node, length = self._root, 0
+        while length < len(ids) and (child := node.children.get(ids[length])) is not None:
+            following = ids[length : length + len(child.tokens)]
+            if following != child.tokens:
+                inside = common_length(following, child.tokens)
+                return child, inside, length + inside
+            node, length = child, length + len(child.tokens)
+        return node, len(node.tokens), length
+
+    def _split(self, node: _Node, inside: int) -> _Node:
+        """Cut a node after `inside` tokens; returns the first half, or the node itself where there is nothing to cut."""
+        if inside == len(node.tokens):
+            return node
+        parent, tail = node.parent, node.tokens[inside:]
+        assert parent is not None
+        self._size -= node.size_bytes
+        # Copies: as parts of one tensor, neither could be freed without the other.
+        top = _Node(node.tokens[:inside], node.tensor[:, :, :inside].clone(), parent, {tail[0]: node})
+        top.logits = {place: logits for place, logits in node.logits.items() if place <= inside}
+        node.logits = {place - inside: logits for place, logits in node.logits.items() if place > inside}
+        node.tensor, node.tokens = node.tensor[:, :, inside : inside + len(tail)].clone(), tail
+        node.parent, parent.children[top.tokens[0]] = top, top
+        self._nodes[top] = None
+        self._size += top.size_bytes + node.size_bytes
+        self._touch(top)
+        return top
+
+    def _add(self, node: _Node) -> _Node:
+        assert node.parent is not None
+        node.parent.children[node.tokens[0]] = node
+        self._nodes[node] = None
+        self._size += node.size_bytes
+        return node
+
+    def _grow(self, node: _Node, tokens: Ids, tensor: torch.Tensor) -> None:
+        """Append to a node that nothing follows; its room doubles, so that a path is not copied at every step."""
+        used, needed = len(node.tokens), len(node.tokens) + len(tokens)
+        self._size -= node.size_bytes
+        if needed > node.tensor.shape[2]:
+            room = max(needed, 2 * used) - used
+            node.tensor = torch.nn.functional.pad(node.tensor[:, :, :used], (0, 0, 0, room))
+        node.tensor[:, :, used:needed] = tensor
+        node.tokens += tokens
+        self._size += node.size_bytes
+
+    def _touch(self, node: _Node) -> None:
+        while node.parent is not None:
+            self._nodes.move_to_end(node)
+            node = node.parent
+
+    def _drop(self, node: _Node) -> None:
+        assert node.parent is not None
+        del self._nodes[node]
+        del node.parent.children[node.tokens[0]]
+        self._size -= node.size_bytes
 
 
 class _RowLayer(DynamicLayer):
@@ -102,38 +206,89 @@ class _RowLayer(DynamicLayer):
 class CachedRows:
     """Rows of different lengths in one buffer [2 x layers, rows, heads, columns, head size], each packed from column 0 on.
 
-    Packing to the left leaves no holes inside a row, so a finished row is a slice; which columns a token may see is said by an
-    explicit 4-D mask. The last column is a bin for the padding of shorter inputs; nothing ever looks at it.
+    What the store knows of a row is gathered into the buffer, and what is read here goes into the store at once. Packing to the
+    left leaves no holes inside a row, so a row is a slice; which columns a token may see is said by an explicit 4-D mask. The
+    last column is a bin for the padding of shorter inputs; nothing ever looks at it.
+
+    written_logits   store the logits after tokens that are fed, too, so that forks which write alike later need not read
+                     those again. (Those after the first ids always are: a fork begins there.)
     """
 
-    def __init__(self, net, pasts: Sequence[torch.Tensor | None], columns: int):
-        self._net = net
-        self.lengths = [0 if past is None else past.shape[2] for past in pasts]
+    def __init__(self, net, store: PrefixStore, ids: Sequence[Ids], written_logits: bool):
+        self._net, self._store, self._written_logits = net, store, written_logits
+        self._ids, self._lengths = list(ids), [0] * len(ids)
+        self._known: list[torch.Tensor | None] = [None] * len(ids)
         layers, heads, size = net.kv_shape
-        self._buffer = torch.zeros(layers, len(pasts), heads, columns + 1, size, dtype=net.dtype, device=net.device)
-        for row, past in enumerate(pasts):
-            if past is not None:
-                self._buffer[:, row, :, : past.shape[2]] = past
+        columns = max(map(len, ids)) + 16
+        self._buffer = torch.zeros(layers, len(ids), heads, columns + 1, size, dtype=net.dtype, device=net.device)
+        for row in range(len(ids)):
+            self._gather(row)
 
-    def feed(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Append tokens[i] (at least one) to row i; returns the logits [rows, vocabulary] after each row's last token."""
+    def read(self) -> tuple[torch.Tensor, list[int]]:
+        """Logits [rows, vocabulary] after the rows, and how many tokens of each had to be read for them."""
+        return self._read(True)
+
+    def feed(self, tokens: Sequence[Ids]) -> tuple[torch.Tensor, list[int]]:
+        """Append tokens[i] (at least one) to row i, and read the rows."""
+        self._ids = [old + new for old, new in zip(self._ids, tokens, strict=True)]
+        self._make_room(max(map(len, self._ids)))
+        for row, logits in enumerate(self._known):
+            # Only where all was known before can somebody have gone on before.
+            if logits is not None:
+                self._gather(row)
+        return self._read(self._written_logits)
+
+    def take(self, rows: Sequence[int]) -> None:
+        """Keep these rows, in this order; a row may be repeated."""
+        if list(rows) != list(range(len(self._ids))):
+            self._buffer = self._buffer[:, list(rows)]
+            self._lengths, self._ids = [self._lengths[row] for row in rows], [self._ids[row] for row in rows]
+            self._known = [self._known[row] for row in rows]
+
+    def _gather(self, row: int) -> None:
+        """Copy what the store knows of a row, and this does not, into the buffer."""
+        found = self._store.find(self._ids[row])
+        self._known[row] = found.logits
+        start, held = 0, self._lengths[row]
+        for piece in found.pieces:
+            end = start + piece.shape[2]
+            if end > held:
+                self._buffer[:, row, :, held:end] = piece[:, :, held - start :]
+                held = end
+            start = end
+        # Without its logits the last token is read again: they are what is asked for.
+        self._lengths[row] = min(held, len(self._ids[row]) - (found.logits is None))
+
+    def _read(self, with_logits: bool) -> tuple[torch.Tensor, list[int]]:
+        unread = [ids[length:] for ids, length in zip(self._ids, self._lengths, strict=True)]
+        logits = self._forward(unread) if any(unread) else None
+        if logits is None or not all(unread):
+            found = [known if known is not None else logits[row] for row, known in enumerate(self._known)]
+            logits = torch.stack(found)
+        for row, new in enumerate(unread):
+            if new:
+                self._known[row] = None
+                self._store.put(self._ids[row], self._of(row), logits[row] if with_logits else None)
+        return logits, [len(new) for new in unread]
+
+    def _forward(self, tokens: Sequence[Ids]) -> torch.Tensor:
+        """Logits after the last of the tokens that are appended to each row; those of a row without new tokens say nothing."""
         counts = [len(new) for new in tokens]
         width = max(counts)
-        ends = [length + count for length, count in zip(self.lengths, counts, strict=True)]
-        self._make_room(max(ends))
+        ends = [length + count for length, count in zip(self._lengths, counts, strict=True)]
         device = self._buffer.device
         ids = torch.tensor([[*new, *[0] * (width - len(new))] for new in tokens], device=device)
         inside = torch.arange(width, device=device) < torch.tensor(counts, device=device)[:, None]
-        positions = torch.tensor(self.lengths, device=device)[:, None] + torch.arange(width, device=device)
+        positions = torch.tensor(self._lengths, device=device)[:, None] + torch.arange(width, device=device)
         positions = torch.where(inside, positions, 0)
         places = torch.where(inside, positions, self._buffer.shape[3] - 1)
         seen = torch.arange(max(ends), device=device) <= positions[:, :, None]
         cache = Cache(
             layers=[_RowLayer(self._buffer[i], self._buffer[i + 1], places, max(ends)) for i in range(0, len(self._buffer), 2)]
         )
-        last = (torch.arange(len(counts), device=device), torch.tensor(counts, device=device) - 1)
+        last = (torch.arange(len(counts), device=device), (torch.tensor(counts, device=device) - 1).clamp(min=0))
         logits = self._net.logits_at(ids, last, mask=seen[:, None], position_ids=positions, cache=cache)
-        self.lengths = ends
+        self._lengths = ends
         return logits
 
     def _make_room(self, columns: int) -> None:
@@ -141,14 +296,9 @@ class CachedRows:
         if missing > 0:
             self._buffer = torch.nn.functional.pad(self._buffer, (0, 0, 0, missing + 16))
 
-    def prefix(self, row: int, length: int) -> torch.Tensor:
-        """A copy of the first `length` columns of a row, [2 x layers, heads, length, head size]."""
-        return self._buffer[:, row, :, :length].clone()
-
-    def take(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order; a row may be repeated."""
-        self._buffer = self._buffer[:, list(rows)]
-        self.lengths = [self.lengths[row] for row in rows]
+    def _of(self, row: int) -> torch.Tensor:
+        """Keys and values of a row, [2 x layers, heads, tokens, head size]: a view."""
+        return self._buffer[:, row, :, : self._lengths[row]]
 
 
 class PlainRows:
@@ -157,15 +307,17 @@ class PlainRows:
     (Sliding windows, linear attention, layers of different shapes.) Also the reference that `CachedRows` is tested against.
     """
 
-    def __init__(self, net, rows: int):
-        self._net = net
-        self._ids: list[tuple[int, ...]] = [()] * rows
+    def __init__(self, net, ids: Sequence[Ids]):
+        self._net, self._ids = net, list(ids)
 
-    def feed(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        self._ids = [(*old, *new) for old, new in zip(self._ids, tokens, strict=True)]
+    def read(self) -> tuple[torch.Tensor, list[int]]:
         ids, mask = pad(self._ids, self._net.device)
         last = (torch.arange(len(ids), device=ids.device), mask.sum(1) - 1)
-        return self._net.logits_at(ids, last, mask=mask)
+        return self._net.logits_at(ids, last, mask=mask), [len(row) for row in self._ids]
+
+    def feed(self, tokens: Sequence[Ids]) -> tuple[torch.Tensor, list[int]]:
+        self._ids = [old + new for old, new in zip(self._ids, tokens, strict=True)]
+        return self.read()
 
     def take(self, rows: Sequence[int]) -> None:
         self._ids = [self._ids[row] for row in rows]

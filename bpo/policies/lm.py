@@ -15,12 +15,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from bpo.errors import BadInput, choose
-from bpo.policies import shared
+from bpo.policies import lora, shared
 from bpo.policies.decode import FreePen, Pen, TriePen, write
 from bpo.policies.kv import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.net import Net
 from bpo.policies.prompts import STYLES, Context
-from bpo.policies.score import pack, token_log_probs
+from bpo.policies.score import pack, read_before, token_log_probs
 from bpo.policy import Decision
 from bpo.sandbox import Observation
 
@@ -117,17 +117,21 @@ class LMPolicy:
     def act(self, contexts: Sequence[Context], rngs: Sequence) -> list[Decision]:
         """One decision per context, in order.
 
-        A context that occurs several times is read once; its first decision carries the `prefilled` count. `generated` counts
-        the tokens up to the last one with a choice: what follows is known without computing it.
+        What contexts share is read once, and so is what is written alike after the same context: `prefilled` and `computed`
+        count it at the first of those decisions. Everything read stays known until `retain` says that it is not needed.
         """
         if self._net.version() != self._stored_version:
             self._store.clear()
             self._stored_version = self._net.version()
         pens = [self._pen(context) for context in contexts]
-        prefilled = [0] * len(contexts)
+        prefilled, computed = [0] * len(contexts), [0] * len(contexts)
         for group in self._groups(contexts, [i for i, pen in enumerate(pens) if not pen.finished]):
-            self._act_group(group, contexts, pens, rngs, prefilled)
-        return [pen.decision(pen.action, count) for pen, count in zip(pens, prefilled, strict=True)]
+            self._act_group(group, contexts, pens, rngs, prefilled, computed)
+        return [pen.decision(pen.action, *counts) for pen, *counts in zip(pens, prefilled, computed, strict=True)]
+
+    def retain(self, contexts: Sequence[Context]) -> None:
+        """Free the keys and values of what is neither on the way to one of these contexts nor goes on from one of them."""
+        self._store.retain([context.ids for context in contexts])
 
     def _pen(self, context: Context) -> Pen:
         actions = context.observation.actions
@@ -151,34 +155,27 @@ class LMPolicy:
 
         The order depends on the arguments alone (not on where objects lie in memory): a row's rounding depends on its place.
         """
-        first: dict[Context, int] = {}
+        first: dict[tuple[int, ...], int] = {}
         for i in wanted:
-            first.setdefault(contexts[i], i)
-        wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), first[contexts[i]], i))
+            first.setdefault(contexts[i].ids, i)
+        wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), first[contexts[i].ids], i))
         return [[wanted[k] for k in group] for group in _by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
 
-    def _act_group(self, group: list[int], contexts, pens, rngs, prefilled: list[int]) -> None:
-        first = {contexts[i]: i for i in reversed(group)}
-        unique = list(reversed(first))
-        pasts = [self._store.find(context) for context in unique]
-        # The last token is always read again if everything is known: its logits are what is asked for.
-        known = [0 if past is None else min(past.shape[2], len(c.ids) - 1) for c, past in zip(unique, pasts, strict=True)]
+    def _act_group(self, group: list[int], contexts, pens, rngs, prefilled: list[int], computed: list[int]) -> None:
+        texts = [contexts[i].ids + pens[i].start for i in group]
+        place = {ids: row for row, ids in enumerate(dict.fromkeys(texts))}
+        at = [place[ids] for ids in texts]
         if self._net.kv_shape is None:
-            rows, known = PlainRows(self._net, len(unique)), [0] * len(unique)
+            rows = PlainRows(self._net, list(place))
         else:
-            columns = max(len(context.ids) for context in unique) + 16
-            rows = CachedRows(self._net, [p if p is None else p[:, :, :k] for p, k in zip(pasts, known, strict=True)], columns)
-        logits = rows.feed([c.ids[k:] + pens[first[c]].start for c, k in zip(unique, known, strict=True)])
-        for row, (context, count) in enumerate(zip(unique, known, strict=True)):
-            prefilled[first[context]] = len(context.ids) - count
-            if self._net.kv_shape is not None and context not in self._store:
-                self._store.put(context, rows.prefix(row, len(context.ids)))
-        row_of = {context: row for row, context in enumerate(unique)}
-        order = [row_of[contexts[i]] for i in group]
-        if len(order) > len(unique):
-            rows.take(order)
-            logits = logits[order]
-        write(rows, logits, [pens[i] for i in group], [rngs[i] for i in group], self.temperature)
+            # Logits of every freely written token would take more room than keys and values.
+            rows = CachedRows(self._net, self._store, list(place), written_logits=self._constrained)
+        logits, unread = rows.read()
+        written = write(rows, logits, at, [pens[i] for i in group], [rngs[i] for i in group], self.temperature)
+        for i, row, count in zip(group, at, written, strict=True):
+            prefilled[i] = max(unread[row] - len(pens[i].start), 0)
+            computed[i] = unread[row] + count
+            unread[row] = 0  # the others that stand in this row found it read
 
     def decide(self, context: Context, action: str) -> Decision:
         """The decision that writes `action` here, without a forward pass: log-probabilities of its choices are nan.
@@ -207,7 +204,7 @@ class LMPolicy:
         places = [(step, j) for step, (_, decision) in enumerate(steps) for j in decision.free]
         if not places:
             return torch.zeros(0, requires_grad=True), torch.zeros(0, dtype=torch.int64)
-        rows, row_of = pack([_read(step) for step in steps])
+        rows, row_of = pack([read_before(*step) for step in steps])
         where = [(row_of[step], len(steps[step][0].ids) + j - 1) for step, j in places]
         planned = self._plan(rows)
         if planned is not None:
@@ -229,7 +226,7 @@ class LMPolicy:
 
     def batches(self, steps: Sequence[Step]) -> list[list[int]]:
         """Indices of the steps in groups of at most `batch_tokens` tokens: unique ones where they are shared, else padded."""
-        rows, row_of = pack([_read(step) for step in steps])
+        rows, row_of = pack([read_before(*step) for step in steps])
         members: list[list[int]] = [[] for _ in rows]
         for index, row in enumerate(row_of):
             members[row].append(index)
@@ -251,22 +248,37 @@ class LMPolicy:
         return [p for p in self.model.parameters() if p.requires_grad]
 
     def state_dict(self) -> dict:
-        return self.model.state_dict()
+        """The weights by name; of a model with adapters theirs alone, since the others never change."""
+        if not lora.adapted(self.model):
+            return self.model.state_dict()
+        return lora.state_dict(self.model)
 
     def load_state_dict(self, state: dict) -> None:
-        self.model.load_state_dict(state)
+        if not lora.adapted(self.model):
+            self.model.load_state_dict(state)
+        else:
+            lora.load_state_dict(self.model, state)
         self._store.clear()
 
     def frozen_copy(self) -> LMPolicy:
         """The same policy on a copy of the model that takes no gradient."""
         return LMPolicy(copy.deepcopy(self.model).requires_grad_(False), self.tokenizer, **self.settings)
 
+    def with_adapters(self, rank: int, seed: int = 0) -> LMPolicy:
+        """This policy with adapters (see `lora`), which alone are trained; do not use this one any more."""
+        return LMPolicy(lora.with_adapters(self.model, rank, seed), self.tokenizer, **self.settings)
+
+    def merged(self) -> LMPolicy:
+        """This policy with its adapters added to the weights, all of which are trained; do not use this one any more."""
+        return LMPolicy(lora.merged(self.model), self.tokenizer, **self.settings)
+
     def save(self, folder) -> None:
-        """Write model, tokenizer and settings into `folder`."""
+        """Write model (with adapters merged into its weights), tokenizer and settings into `folder`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with _no_bars():
-            self.model.save_pretrained(folder)
+            model = lora.merged(copy.deepcopy(self.model)) if lora.adapted(self.model) else self.model
+            model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         (folder / "policy.json").write_text(json.dumps(self.settings, indent=1) + "\n")
 
@@ -324,12 +336,6 @@ def _listed(actions: tuple[str, ...] | None) -> tuple[str, ...]:
             "constrained writing needs a list of admissible actions, and this observation has none: use writing='free'"
         )
     return actions
-
-
-def _read(step: Step) -> tuple[int, ...]:
-    """What the model has to read to score a step: everything before its last free token."""
-    context, decision = step
-    return context.ids + decision.tokens[: decision.free[-1]] if decision.free else ()
 
 
 def _by_budget(lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -1,24 +1,48 @@
-"""Adapters (LoRA, Hu et al., arXiv 2106.09685): a pretrained policy that trains a few added weights instead of its own."""
+"""Adapters (LoRA, Hu et al., arXiv 2106.09685): a pretrained model that trains a few added weights instead of its own."""
 
 from __future__ import annotations
 
+import torch
+
 from bpo.errors import BadInput, require
-from bpo.policies.lm import LMPolicy
 
 
-def with_adapters(policy: LMPolicy, rank: int, seed: int = 0) -> LMPolicy:
-    """The policy with adapters of this rank beside every linear layer but the output; until they are trained it acts as before.
+def adapted(model) -> bool:
+    """Whether the model is wrapped in adapters."""
+    return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
-    Only the adapters are in `parameters()`. The policy that is given must not be used any more: its layers are wrapped.
+
+def with_adapters(model, rank: int, seed: int = 0):
+    """The model with adapters of this rank beside every linear layer but the output; until they are trained nothing changes.
+
+    Only the adapters take a gradient. The model's layers are wrapped in place: do not use it by itself any more.
+    Errors: BadInput for a rank below 1, and where peft is not installed.
     """
     if rank < 1:
         raise BadInput(f"the rank of adapters is {rank}; it must be at least 1")
     require("peft", "smollm")
-    import torch
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = get_peft_model(policy.model, config)
-    return LMPolicy(model, policy.tokenizer, **policy.settings)
+        return get_peft_model(model, config)
+
+
+def merged(model):
+    """The model with its adapters added to the weights, which all take a gradient; the given one is used up."""
+    return model.merge_and_unload().requires_grad_(True)
+
+
+def state_dict(model) -> dict:
+    """The weights of the adapters by name."""
+    from peft import get_peft_model_state_dict
+
+    return get_peft_model_state_dict(model)
+
+
+def load_state_dict(model, state: dict) -> None:
+    """Give the adapters weights that `state_dict` returned."""
+    from peft import set_peft_model_state_dict
+
+    set_peft_model_state_dict(model, state)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from transformers.cache_utils import DynamicLayer
 
+from bpo.policies.lora import adapted
+
 
 class Net:
     """Wraps any `AutoModelForCausalLM`; finds out once, on two tokens, which short cuts its architecture allows.
@@ -15,6 +17,8 @@ class Net:
 
     def __init__(self, model):
         self.model = model.eval()  # no dropout, so that rollout and training see the same distribution
+        # Adapters stand around the model, inside of which their layers are.
+        self._base = (model.get_base_model() if adapted(model) else model).base_model
         with torch.no_grad():
             probe = torch.tensor([[0, 1]], device=self.device)
             out = model(input_ids=probe, attention_mask=torch.ones_like(probe), use_cache=True)
@@ -38,9 +42,7 @@ class Net:
     def _can_split(self, probe: torch.Tensor, logits: torch.Tensor) -> bool:
         """Is the model its base followed by its output embedding (no scaling, no soft cap, no adapter in between)?"""
         head = self.model.get_output_embeddings()
-        hidden = getattr(
-            self.model.base_model(input_ids=probe, attention_mask=torch.ones_like(probe)), "last_hidden_state", None
-        )
+        hidden = getattr(self._base(input_ids=probe, attention_mask=torch.ones_like(probe)), "last_hidden_state", None)
         return head is not None and hidden is not None and torch.allclose(head(hidden), logits, atol=1e-4, rtol=1e-4)
 
     def logits_at(self, ids, where, *, mask, position_ids=None, cache=None) -> torch.Tensor:
@@ -56,7 +58,7 @@ class Net:
             inputs |= {"cache": cache, "position_ids": position_ids}
         if self._split:
             # The output embedding is the dearest layer of a small model: apply it where it is asked for only.
-            hidden = self.model.base_model(**inputs).last_hidden_state[where]
+            hidden = self._base(**inputs).last_hidden_state[where]
             return self.model.get_output_embeddings()(hidden).float()
         return self.model(**inputs).logits[where].float()
 

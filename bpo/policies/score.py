@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
+from bpo.policies.prompts import Context
+from bpo.policy import Decision
+
 Choices = tuple[int, ...] | None
+
+
+def read_before(context: Context, decision: Decision) -> tuple[int, ...]:
+    """What a model has to read to draw a decision, or to score it: everything before its last token with a choice."""
+    return context.ids + decision.tokens[: decision.free[-1]] if decision.free else ()
 
 
 def pack(sequences: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], list[int]]:

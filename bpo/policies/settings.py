@@ -15,6 +15,7 @@ class PolicySettings:
     writing   "constrained" (exact distribution over admissible actions) or "free"
     pause_tokens, pause_at   free writing: pause inside an action after so many tokens (0: never) and after these texts, so that
               a tree can branch there
+    adapter_rank   of the adapters (LoRA) that are trained in place of a pretrained model's own weights; 0: no adapters
     device, dtype   where and in which precision a model runs, as torch names them
     """
 
@@ -26,6 +27,7 @@ class PolicySettings:
     max_action_tokens: int = 64
     pause_tokens: int = 0
     pause_at: tuple[str, ...] = ()
+    adapter_rank: int = 0
     device: str = "cpu"
     dtype: str = "float32"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from bpo.policies.kv import pad
+from bpo.policies.kv import common_length, pad
 
 # Shared beginnings of fewer tokens are read again; the cheapest of these plans is taken.
 SHORTEST = (16, 32, 64, 128)
@@ -127,7 +127,7 @@ class _Parted:
 def _parted(sequences: Sequence[tuple[int, ...]]) -> _Parted:
     order = sorted(range(len(sequences)), key=sequences.__getitem__)
     rows = [sequences[i] for i in order]
-    common = [0] * min(1, len(rows)) + [_common(one, other) for one, other in itertools.pairwise(rows)]
+    common = [0] * min(1, len(rows)) + [common_length(one, other) for one, other in itertools.pairwise(rows)]
     return _Parted(rows, order, common)
 
 
@@ -153,12 +153,6 @@ def _cut(parted: _Parted, shortest: int) -> Plan:
     if rows:
         cut(0, len(rows), 0, ())
     return Plan(tuple(segments), tuple(paths))
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Length of the common beginning."""
-    shorter = min(len(one), len(other))
-    return next((i for i in range(shorter) if one[i] != other[i]), shorter)
 
 
 class _Layer(DynamicLayer):

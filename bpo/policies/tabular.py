@@ -59,6 +59,9 @@ class TabularPolicy:
     def context_size(self, context: Observation) -> int:
         return context.step
 
+    def retain(self, contexts: Sequence[Observation]) -> None:
+        """A table keeps nothing of the paths it acts on."""
+
     def parameters(self) -> list[torch.Tensor]:
         return [self.logits[state] for state in sorted(self.logits)]
 
@@ -96,5 +99,6 @@ class TabularPolicy:
             entropy=entropy,
             prefilled=1,
             generated=1,
+            computed=1,
             entropies=(entropy,) if len(probs) > 1 else (),
         )

@@ -41,7 +41,8 @@ def warm_start(
     """A policy trained to imitate demonstrations in a sandbox; from the cache where the same one was made before.
 
     sandbox_factory  makes the sandbox whose tasks are demonstrated
-    settings         which model is trained: a tiny one made here, or a pretrained one; and how it reads and writes
+    settings         which model is trained: a tiny one made here, or a pretrained one (by adapters, which are merged into it,
+                     where they have a rank); and how it reads and writes
     demonstrate      (game, seed) -> winning actions, where game is what the sandbox's method `game` says of the task id, or the
                      id itself where it has none; [] where a game cannot be demonstrated
     progress         called as progress(what, done, total)
@@ -118,6 +119,8 @@ def _make(
         episodes = demonstrations(sandbox, recipe, demonstrate, progress)
     if settings.kind == "hf":
         policy = LMPolicy.load(settings.model, **writing(settings))
+        if settings.adapter_rank:
+            policy = policy.with_adapters(settings.adapter_rank, recipe.seed)
     else:
         tokenizer = train_tokenizer((transcript(episode) for episode in episodes), recipe.vocab_size)
         policy = LMPolicy.of(tiny_model(len(tokenizer), recipe.size, recipe.seed), tokenizer, **writing(settings))
@@ -131,7 +134,7 @@ def _make(
         text_weight=recipe.text_weight,
         progress=progress,
     )
-    return policy
+    return policy.merged() if settings.adapter_rank else policy
 
 
 def transcript(episode: Episode) -> str:
@@ -150,9 +153,8 @@ def fingerprint(
         kind = type(sandbox)
         options = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
     here = Path(__file__).parent
-    made_by = [
-        here / f"{name}.py" for name in ("warmstart", "imitation", "lm", "net", "prompts", "score", "shared", "tiny", "trie")
-    ]
+    names = ("warmstart", "imitation", "lm", "lora", "net", "prompts", "score", "shared", "tiny", "trie")
+    made_by = [here / f"{name}.py" for name in names]
     parts = {
         "recipe": asdict(recipe),
         "settings": asdict(settings),

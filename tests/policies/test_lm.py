@@ -10,7 +10,7 @@ import torch
 from rooms import demonstration, play, room, streams
 
 from bpo.errors import BadInput
-from bpo.policies.kv import PlainRows, PrefixStore
+from bpo.policies.kv import PlainRows
 from bpo.policies.lm import LMPolicy
 from bpo.sandbox import Observation
 
@@ -71,15 +71,18 @@ def test_lower_temperature_sharpens(make_policy):
 
 def test_reused_keys_and_values_change_nothing(make_policy):
     kept, none = make_policy(), make_policy(cache_bytes=0)
-    for path, reference in zip(play(kept), play(none), strict=True):
-        for t, ((_, a), (context, b)) in enumerate(zip(path, reference, strict=True)):
+    paths, references = play(kept), play(none)
+    for path, reference in zip(paths, references, strict=True):
+        for (_, a), (_, b) in zip(path, reference, strict=True):
             assert a.tokens == b.tokens
             np.testing.assert_allclose(a.log_probs, b.log_probs, atol=1e-5)
             assert a.entropy == pytest.approx(b.entropy, abs=1e-5)
-            assert b.prefilled == len(context.ids)
-            if t:  # the action and the new observation alone
-                assert a.prefilled == len(context.ids) - len(path[t - 1][0].ids)
-    assert len(kept._store) == 6  # one tensor per path, not per context
+    for t in range(len(paths[0])):
+        # Two of the rooms differ in their actions alone: their contexts are equal, and one of them is read.
+        assert sum(path[t][1].prefilled for path in references) == sum(map(len, {path[t][0].ids for path in references}))
+        if t:  # the new observation, and what of the action nothing was drawn after
+            known = sum(len(p[t - 1][0].ids) + p[t - 1][1].free[-1] for p in paths if p[t - 1][1].free)
+            assert sum(path[t][1].prefilled for path in paths) <= sum(len(path[t][0].ids) for path in paths) - known
 
 
 def test_a_cacheless_model_writes_the_same(make_policy, monkeypatch):
@@ -96,7 +99,7 @@ def test_branches_share_their_prefix_and_are_exact(make_policy):
     (path,) = play(policy, n=1)
     fork = path[1][0]
     decisions = policy.act([fork] * 3, streams(3, seed=5))
-    assert [d.prefilled for d in decisions] == [1, 0, 0]  # all known; the last token is read again for its logits
+    assert [d.prefilled for d in decisions] == [0, 0, 0]  # all known, and so are the logits after its last token
     siblings = [policy.extend(fork, d, room(9, 2)) for d in decisions]
     again = policy.act(siblings, streams(3, seed=6))
     fresh = make_policy(cache_bytes=0).act(siblings, streams(3, seed=6))
@@ -116,18 +119,6 @@ def test_keys_and_values_do_not_outlive_a_change_of_parameters(make_policy):
     (after,) = policy.act([context], streams(1))
     assert after.prefilled == len(context.ids)
     assert after.entropy != pytest.approx(before.entropy, abs=1e-6)
-
-
-def test_store_is_bounded_and_forgets_the_oldest_path(make_policy):
-    policy = make_policy()
-    roots = [policy.begin(room(i)) for i in range(3)]
-    store = PrefixStore(limit_bytes=2 * 4 * 100)
-    for root in roots:
-        store.put(root, torch.zeros(1, 1, 100, 1))
-    assert store.size_bytes == 800
-    assert [store.find(root) is not None for root in roots] == [False, True, True]
-    store.clear()
-    assert store.size_bytes == len(store) == 0
 
 
 def test_decisions_do_not_depend_on_the_batch(make_policy):
@@ -275,11 +266,12 @@ def test_wrong_input_is_named(make_policy, tmp_path):
 
 def test_plain_rows_is_the_reference_for_models_without_a_plain_cache(make_policy):
     policy = make_policy()
-    rows = PlainRows(policy._net, 2)
-    first = rows.feed([(5, 6, 7), (8,)])
+    rows = PlainRows(policy._net, [(5, 6, 7), (8,)])
+    first, read = rows.read()
     assert first.shape == (2, len(policy.tokenizer))
+    assert read == [3, 1]
     rows.take([1])
-    torch.testing.assert_close(rows.feed([(9,)]), PlainRows(policy._net, 1).feed([(8, 9)]))
+    torch.testing.assert_close(rows.feed([(9,)])[0], PlainRows(policy._net, [(8, 9)]).read()[0])
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen2", "gemma2"])

@@ -76,7 +76,6 @@ def test_rollout_and_training_agree(prompt, writing):
 @needed
 def test_a_step_on_adapters_moves_the_rewarded_action_up():
     pytest.importorskip("peft", reason="peft is not installed: pip install 'bpo[smollm]'")
-    from bpo.policies.lora import with_adapters
     from bpo.sandboxes import factory
 
     policy = LMPolicy.load("smollm2", prompt="windowed")
@@ -86,7 +85,7 @@ def test_a_step_on_adapters_moves_the_rewarded_action_up():
     steps = [(context, policy.decide(context, action)) for action in context.observation.actions[:3]]
     with torch.no_grad():
         plain, _ = policy.logprob(steps)
-    policy = with_adapters(policy, rank=8)
+    policy = policy.with_adapters(rank=8)
     assert sum(p.numel() for p in policy.parameters()) == 2_442_240
     values, owner = policy.logprob(steps)
     torch.testing.assert_close(values.detach(), plain, atol=1e-5, rtol=0)
@@ -99,4 +98,4 @@ def test_a_step_on_adapters_moves_the_rewarded_action_up():
     assert change[0] > 0.01
     assert min(change[1:]) < -0.01
     with pytest.raises(BadInput, match="rank of adapters is 0"):
-        with_adapters(policy, 0)
+        policy.with_adapters(0)

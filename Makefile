@@ -15,7 +15,7 @@ NBVAL := --nbval-current-env --nbval-cell-timeout 600 -p no:randomly
 # Their numbers are exact, so every output is compared, not only run.
 EXACT_NOTEBOOKS := $(wildcard notebooks/0[123]_*.ipynb)
 
-.PHONY: venv reproduce test test-slow smollm lint bench clean
+.PHONY: venv reproduce test test-slow smollm versus-trl lint bench clean
 
 venv: .venv/installed
 
@@ -50,6 +50,11 @@ smollm: venv
 	$(BIN)/python -m pytest -m smollm
 	$(BIN)/python benchmarks/smollm2.py
 	$(BIN)/python benchmarks/tree_training.py --model smollm2
+
+versus-trl: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[trl]"
+	$(BIN)/python -m pytest tests/test_versus_trl.py
+	$(BIN)/python benchmarks/versus_trl.py
 
 bench: venv
 	$(BIN)/python benchmarks/household.py

@@ -6,7 +6,7 @@ import numpy as np
 
 from bpo.credit import Credit
 from bpo.tree import ROOT, Tree
-from bpo.viz.text import action_of, one_line
+from bpo.viz.text import action_of, one_line, signed
 
 # Part of a column in which an edge into another row bends; labels begin behind it.
 BEND = 0.45
@@ -67,11 +67,6 @@ def labels(tree: Tree, credit: Credit, column: float) -> list[str]:
 def label_start(tree: Tree, node: int) -> float:
     """Where along x the label of the edge into `node` begins: right of its parent, behind the bend where others leave there."""
     return tree.depth[node] - 1 + (BEND if len(tree.kids[tree.parent[node]]) > 1 else MARGIN)
-
-
-def signed(value: float, live: bool = True) -> str:
-    """An advantage as it is printed; one that sends no gradient has no sign."""
-    return f"{value:+.2f}" if live else f"{abs(value):.2f}"
 
 
 def ending(tree: Tree, leaf: int) -> str:

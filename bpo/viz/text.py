@@ -15,8 +15,8 @@ def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = Non
     """One line per action, indented only where paths part, with what the numbers of that edge are.
 
     H is the entropy (nats) in the state where the action was drawn, m the mass of the edge, A its advantage (where a credit is
-    given); a leaf ends with its return G. Branch points are marked with *. Where a `width` is given, actions are shortened so
-    that lines have at most as many characters, as far as `SHORTEST` allows.
+    given; without a sign where it sends no gradient); a leaf ends with its return G. Branch points are marked with *. Where a
+    `width` is given, actions are shortened so that lines have at most as many characters, as far as `SHORTEST` allows.
     """
     lines = [one_line(tree.task)]
 
@@ -45,6 +45,11 @@ def one_line(text: str) -> str:
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
 
 
+def signed(value: float, live: bool = True) -> str:
+    """An advantage as it is printed; one that sends no gradient has no sign."""
+    return f"{value:+.2f}" if live else f"{abs(value):.2f}"
+
+
 def summary(tree: Tree) -> str:
     """Leaves, branch points and the mean return of a tree, in words."""
     leaves, points = len(tree.leaves), len(tree.branch_points)
@@ -55,9 +60,8 @@ def summary(tree: Tree) -> str:
 def _line(tree: Tree, node: int, credit: Credit | None, start: str, width: int | None) -> str:
     action = one_line(action_of(tree, node))
     entropy = tree.entropy[tree.parent[node]]
-    numbers = (
-        f" [H {entropy:.2f}, m {tree.mass[node]:.3f}" + ("" if credit is None else f", A {credit.advantage[node]:+.2f}") + "]"
-    )
+    advantage = "" if credit is None else f", A {signed(credit.advantage[node], bool(credit.live[node]))}"
+    numbers = f" [H {entropy:.2f}, m {tree.mass[node]:.3f}{advantage}]"
     if not tree.kids[node]:
         numbers += f" -> G = {tree.returns[node]:g}"
     if np.isnan(entropy):

@@ -7,6 +7,9 @@ nothing is shared, so that sharing must not cost anything; of every 40 tokens th
 trees are grown by the model, without a warm start, with `bpo_split` (M = 4, K = 4) in 8 games. SmolLM2 grows one, at a
 temperature of 4: at 1 it does nothing but look, and all paths of a tree are the same.
 
+"Read" is what was read with sharing allowed. Where that is all tokens, sharing was declined because it would not pay: both
+columns then measure the same code, and their ratio is noise.
+
 Times are CPU seconds of forward and backward on one thread, medians of interleaved repeats; compare ratios, not times. Memory
 is the peak of a process that does this alone, above what it held before. Errors are against every path by itself, in float32.
 """
@@ -32,7 +35,7 @@ from rich.table import Table
 
 from bpo.policies.lm import LMPolicy, Step
 from bpo.policies.prompts import Context
-from bpo.policies.score import pack
+from bpo.policies.score import pack, read_before
 from bpo.policies.shared import plan
 from bpo.policy import Decision
 from bpo.sandbox import Observation
@@ -160,7 +163,7 @@ def measured(model: str, name: str, repeats: int) -> dict[str, float]:
     peaks = {way: peak(model, name, way == "shared") for way in WAYS}
     policies = {way: trained(model, way == "shared") for way in WAYS}
     steps = steps_of(name, policies["separate"], model)
-    sequences = {(*context.ids, *decision.tokens) for context, decision in steps}
+    sequences = {read_before(*step) for step in steps}
     runs: dict[str, list] = {way: [] for way in WAYS}
     for _ in range(repeats):
         for way in WAYS:
@@ -169,6 +172,7 @@ def measured(model: str, name: str, repeats: int) -> dict[str, float]:
     (_, values, gradient), (_, shared_values, shared_gradient) = runs["separate"][0], runs["shared"][0]
     return {
         **tokens_of(sequences),
+        "read": tokens_read(policies["shared"], steps),
         "separate_s": seconds["separate"],
         "shared_s": seconds["shared"],
         "ratio": seconds["separate"] / seconds["shared"],
@@ -185,6 +189,16 @@ def tokens_of(sequences: Iterable[tuple[int, ...]]) -> dict[str, int]:
     return {"tokens": sum(map(len, paths)), "unique": plan(paths, shortest=1).unique}
 
 
+def tokens_read(policy: LMPolicy, steps: Sequence[Step]) -> int:
+    """Tokens that the policy reads to train on these steps: as many as all sequences have where it declines to share."""
+    read = 0
+    for group in policy.batches(steps):
+        rows, _ = pack([read_before(*steps[i]) for i in group])
+        planned = policy._plan(rows)
+        read += sum(map(len, rows)) if planned is None else planned.unique
+    return read
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
@@ -198,7 +212,7 @@ def main() -> None:
     table = Table(
         *(
             "tree",
-            "tokens: unique",
+            "tokens : unique : read",
             "CPU s separate",
             "shared",
             "ratio",
@@ -212,7 +226,7 @@ def main() -> None:
     for name, row in found.items():
         table.add_row(
             name,
-            f"{row['tokens']:,} : {row['unique']:,}",
+            f"{row['tokens']:,} : {row['unique']:,} : {row['read']:,}",
             f"{row['separate_s']:.2f}",
             f"{row['shared_s']:.2f}",
             f"{row['ratio']:.2f}x",

@@ -2,10 +2,15 @@
 
     python benchmarks/versus_trl.py [--updates 5] [--tasks 8] [--rows 13] [--json FILE]
 
-Both train the same tiny model (float32, one thread, AdamW) in the same household games on the same returns. TRL gets its
-episodes from `rollout_func`, which uses this library's batched rollouts without sharing prefixes, and reads every return as a
-row of its own; `--rows` are the rows of its forward passes; activations are kept, not recomputed.
-Here, what paths share is read once, in rollouts and in training. An update of one follows an update of the other.
+Both train the same tiny model (float32, one thread, AdamW) in the same household games on the same returns. An update of one
+follows an update of the other.
+
+  rollout   both by this library, since TRL's own rollouts know no sandboxes: TRL's `rollout_func` plays the same episodes in
+            the same batches and keeps nothing between two turns, so every context is read from its first token, as by a server
+            without a prefix cache. (vLLM has one: beside it this column would say little.) Here every token is computed once.
+  update    TRL's trainer, with a row for every return and `--rows` rows in a forward pass; activations are kept, not
+            recomputed. Here, paths share what they begin with where that is estimated to be cheaper: "read in training" is what
+            was read, and "unique" the least that could be.
 
   independent   13 rollouts per game: TRL's own GRPO (loss "dr_grpo", rewards not scaled) and `drgrpo` here
   tree          `bpo_split` (M = 4, K = 4): TRL gets a row for every leaf and advantages by token; a token that several leaves
@@ -41,14 +46,14 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from tree_training import tokens_of, tokens_read
 
 from bpo import update
 from bpo.errors import require
 from bpo.methods import Recipe, build
 from bpo.policies.lm import LMPolicy
-from bpo.policies.score import pack, read_before
+from bpo.policies.score import read_before
 from bpo.policies.settings import PolicySettings, WarmStart
-from bpo.policies.shared import plan
 from bpo.policies.warmstart import warm_start
 from bpo.rollout import grow
 from bpo.sandboxes import demonstration, factory
@@ -111,10 +116,12 @@ class Ours(Side):
         norm = update.grad_norm(self.policy)
         self.optimizer.step()
         self.update_s.append(time.process_time() - start)
-        read, _ = pack([read_before(*step) for step in self.batch.steps])
-        self.facts.append(
-            {"loss": facts["loss"], "norm": norm, "tokens": facts["tokens"], "read": plan(read, shortest=1).unique}
-        )
+        self.facts.append({"loss": facts["loss"], "norm": norm, "tokens": facts["tokens"], **self.read()})
+
+    def read(self) -> dict[str, int]:
+        """Tokens that the last pass read, and the least that it could have."""
+        unique = tokens_of(read_before(*step) for step in self.batch.steps)["unique"]
+        return {"read": tokens_read(self.policy, self.batch.steps), "unique": unique}
 
 
 class Theirs(Side):
@@ -186,7 +193,7 @@ class Theirs(Side):
         assert list(prompts) == [task for task in self.tasks for _ in range(RETURNS)], "TRL asks for other games"
         start = time.process_time()
         own, trees = self.trees(), self.ours.played
-        self.other += sum(tokens_of(one) != tokens_of(two) for one, two in zip(own, trees, strict=True))
+        self.other += sum(written(one) != written(two) for one, two in zip(own, trees, strict=True))
         credits = update.credits_by_task(trees, self.recipe.credit, None)
         found: dict[str, list] = {name: [] for name in ("prompt_ids", "completion_ids", "env_mask", "by_token", "returned")}
         for tree, credit in zip(trees, credits, strict=True):
@@ -237,7 +244,7 @@ def noisy(tree: Tree, rng: np.random.Generator) -> Tree:
     return replace(tree, reward=reward)
 
 
-def tokens_of(tree: Tree) -> list[tuple[int, ...]]:
+def written(tree: Tree) -> list[tuple[int, ...]]:
     """What was written, step by step."""
     return [step.decision.tokens for step in tree.steps[1:]]
 
@@ -280,6 +287,7 @@ def compared(method: str, policy: LMPolicy, tasks: Sequence[str], updates: int, 
         },
         "trees": updates * len(tasks),
         "other_trees": theirs.other,
+        "unique": sum(fact["unique"] for fact in ours.facts[::passes]),
         "loss": ours.facts[-1]["loss"],
         "loss_error": apart("loss", "loss"),
         "norm_error": apart("norm", "grad_norm"),
@@ -293,6 +301,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=RETURNS, help="rows of one of TRL's forward passes")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if given.updates < 2:
+        parser.error(f"--updates is {given.updates}; the first is not counted, so at least 2 are needed")
+    if given.tasks < 1 or given.rows < 1 or given.tasks * RETURNS % given.rows:
+        parser.error(
+            f"--rows is {given.rows}; it must divide the {RETURNS} x --tasks = {given.tasks * RETURNS} returns of an update"
+        )
     require("trl", "trl")
     torch.set_num_threads(1)
     console = Console(width=130)
@@ -306,31 +320,23 @@ def main() -> None:
         | {"second": compared(method, policy, tasks, 2, given.rows, passes=2)}
         for method in METHODS
     }
-    table = Table(
-        "", "rollout", "update", "all", title=f"TRL's CPU seconds : ours, {given.tasks} games x {RETURNS} returns, tiny model"
-    )
+    heads = ("rollout (nothing kept : each token once)", "update (TRL : ours)", "both")
+    table = Table("", *heads, title=f"CPU seconds, TRL's side : ours; {given.tasks} games x {RETURNS} returns, tiny model")
     for method, row in found.items():
         both = [row[f"rollout_s_{side}"] + row[f"update_s_{side}"] for side in ("ours", "trl")]
         ratios = [row["rollout_s_trl"] / row["rollout_s_ours"], row["update_s_trl"] / row["update_s_ours"], both[1] / both[0]]
         table.add_row(method, *(f"{ratio:.2f}x" for ratio in ratios))
     console.print(table)
-    heads = (
-        "tokens with a loss",
-        "computed in rollouts",
-        "read in training",
-        "loss apart",
-        "norm apart",
-        "second pass",
-        "tipped",
-    )
-    table = Table(
-        "", *heads, title="Ours : TRL's tokens; relative differences of losses and gradient norms; trees in which a draw tipped"
-    )
+    heads = ("tokens with a loss", "computed in rollouts", "read in training", "unique in training", "other rollouts")
+    table = Table("", *heads, title="Tokens, TRL's side : ours; trees whose rollouts parted by rounding")
     for method, row in found.items():
-        counts = [f"{row[f'{name}_ours']:,.0f} : {row[f'{name}_trl']:,.0f}" for name in ("trained", "computed", "read")]
-        errors = [f"{row[name]:.1g}" for name in ("loss_error", "norm_error")]
-        second = f"{row['second']['loss_error']:.1g} / {row['second']['norm_error']:.1g}"
-        table.add_row(method, *counts, *errors, second, f"{row['other_trees']} of {row['trees']}")
+        counts = [f"{row[f'{name}_trl']:,.0f} : {row[f'{name}_ours']:,.0f}" for name in ("trained", "computed", "read")]
+        table.add_row(method, *counts, f"{row['unique']:,.0f}", f"{row['other_trees']} of {row['trees']}")
+    console.print(table)
+    table = Table("", "loss", "gradient norm", title="Largest relative difference: first pass, second pass (ratios are not 1)")
+    for method, row in found.items():
+        errors = ((row[name], row["second"][name]) for name in ("loss_error", "norm_error"))
+        table.add_row(method, *(f"{first:.1g}, {second:.1g}" for first, second in errors))
     console.print(table)
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -13,6 +13,7 @@ pytest.importorskip("trl", reason="TRL is not installed: pip install 'bpo[trl]'"
 
 @pytest.fixture(scope="module")
 def versus():
+    sys.path.insert(0, str(ROOT / "benchmarks"))  # benchmarks import each other as scripts do
     spec = importlib.util.spec_from_file_location("versus_trl", ROOT / "benchmarks" / "versus_trl.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["versus_trl"] = module

@@ -16,7 +16,7 @@ from bpo.credit import Credit, leave_one_out
 from bpo.errors import BadInput, scalar
 from bpo.files import write_atomically
 from bpo.sandbox import Observation
-from bpo.tree import Step, Tree
+from bpo.tree import ROOT, Step, Tree
 
 FILE = "trees.jsonl"
 # Trees kept of an update, the first ones. One of 13 returns and 90 actions is some 30 kB, so two keep a long run small.
@@ -32,7 +32,8 @@ class SavedTree:
     method        the method's key in the table of methods
     tree          the tree, its decisions without what belongs to single tokens, which would be most of the file: `log_probs`
                   holds the sum alone; contexts are None once it has been read from a file
-    observations  n entries, what the sandbox showed in each state; None where the policy's contexts do not hold it
+    observations  n entries, what the sandbox showed in each state, at the root after the task; None where the policy's
+                  contexts do not hold it
     credit        advantage, weight and live of every edge, as the credit rule gave them
     """
 
@@ -113,13 +114,18 @@ def of_update(update: int, method: str, trees: Sequence[Tree], credits: Sequence
 
 
 def observed(tree: Tree) -> tuple[str | None, ...]:
-    """What the sandbox showed in every state of a grown tree; the contexts hold it, for a leaf the step that ended there."""
+    """What the sandbox showed in every state of a grown tree; the contexts hold it, for a leaf the step that ended there.
+
+    At the root the task comes first, in the sandbox's words where it has any.
+    """
     texts: list[str | None] = []
     for node, kids in enumerate(tree.kids):
         step = tree.steps[kids[0] if kids else node]
         context = None if step is None else step.context
         observation = context if isinstance(context, Observation) else getattr(context, "observation", None)
         texts.append((step.end if step else None) if not kids else observation.text if observation else None)
+        if node == ROOT and observation is not None and observation.task:
+            texts[ROOT] = f"Task: {observation.task}\n{observation.text}"
     return tuple(texts)
 
 

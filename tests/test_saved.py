@@ -47,10 +47,11 @@ def test_of_a_decision_the_log_prob_is_kept_and_not_its_tokens(grown):
 def test_every_state_has_its_observation(grown):
     """The toy sandbox shows the actions so far, so the text of a state is known: also where the episode ended."""
     (tree,) = grown
-    texts = saved.observed(tree)
+    root, *texts = saved.observed(tree)
+    shown = ["", *texts]
     for node in range(1, len(tree)):
-        assert texts[node] == texts[tree.parent[node]] + tree.steps[node].decision.action
-    assert texts[0] == ""
+        assert shown[node] == shown[tree.parent[node]] + tree.steps[node].decision.action
+    assert root == "Task: find the best leaf\n"
 
 
 @settings(max_examples=25, deadline=None)

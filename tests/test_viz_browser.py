@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 
 import pytest
+from places import BROWSER, FLAGS
 
 from bpo import saved, select
 from bpo.credit import bpo_split
@@ -15,9 +15,6 @@ from bpo.sandboxes.toy import ToyTree
 from bpo.saved import SavedTree
 from bpo.viz.page import page
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 HOSTILE = "</script><script>document.title = 'broken'</script><b id='broken'>"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -12,11 +11,8 @@ import time
 import urllib.request
 
 import pytest
-from places import ROOT
+from places import BROWSER, FLAGS, ROOT
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 CELL = """
 from bpo import saved, select
 from bpo.credit import bpo_split

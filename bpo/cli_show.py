@@ -28,7 +28,7 @@ def show(
 ) -> None:
     """Show a rollout tree that a run has kept: as text, or as a page or a picture in a file.
 
-    Text has a line per action: H is the entropy in nats of the policy before it, m its mass, A its advantage, G the return.
+    Text has a line per action: H is the entropy (nats) of its first free token, m its mass, A its advantage, G its return.
     """
     from bpo.saved import read
 

@@ -84,7 +84,7 @@ def test_pointing_at_an_action_says_everything_about_it(opened, one):
         assert said["did"] == tree.steps[node].decision.action
         assert said["then saw"] == one.observations[node]
         assert said["log-prob"] == number(sum(tree.steps[node].decision.log_probs))
-        assert said["entropy"] == f"{number(tree.entropy[parent])} nats"
+        assert said["entropy, first token"] == f"{number(tree.entropy[parent])} nats"
         assert said["advantage"] == f"{one.credit.advantage[node]:+.3f}"
         assert said["Q (mean return below)"] == number(tree.value[node])
         assert said["Q of the siblings"] == number(one.siblings[node])

@@ -14,7 +14,7 @@ SHORTEST = 8
 def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = None) -> list[str]:
     """One line per action, indented only where paths part, with what the numbers of that edge are.
 
-    H is the entropy (nats) in the state where the action was drawn, m the mass of the edge, A its advantage (where a credit is
+    H is the entropy (nats) of the action's first token with a choice, m the edge's mass, A its advantage (where a credit is
     given; without a sign where it sends no gradient); a leaf ends with its return G. Branch points are marked with *. Where a
     `width` is given, actions are shortened so that lines have at most as many characters, as far as `SHORTEST` allows.
     """

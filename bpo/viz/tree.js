@@ -54,7 +54,7 @@ function facts(nodes, index) {
   if (before) {
     texts.push(["saw", before.observation ?? "(not recorded)"]);
     texts.push(["did", node.action]);
-    numbers.push(["log-prob", number(node.log_prob)], ["entropy", `${number(before.entropy)} nats`]);
+    numbers.push(["log-prob", number(node.log_prob)], ["entropy, first token", `${number(before.entropy)} nats`]);
     numbers.push(["advantage", node.live ? signed(node.advantage) : "none: sends no gradient"]);
     numbers.push(["Q (mean return below)", number(node.q)], ["Q of the siblings", number(node.siblings)]);
     numbers.push(["mass", number(node.mass)], ["weight in the loss", number(node.weight)]);
@@ -63,7 +63,7 @@ function facts(nodes, index) {
   }
   texts.push([before ? "then saw" : "saw", node.observation ?? "(not recorded)"]);
   if (node.ending !== null) numbers.push(["return", number(node.return)], ["ended", node.ending]);
-  else numbers.push([before ? "entropy there" : "entropy", `${number(node.entropy)} nats`]);
+  else numbers.push([before ? "entropy there, first token" : "entropy, first token", `${number(node.entropy)} nats`]);
   return { texts, numbers };
 }
 
@@ -92,7 +92,7 @@ export function draw(host, data) {
     make("span", `bpo-line bpo-${name}`, legend);
     make("span", "", legend, words);
   }
-  make("span", "", legend, "wide: much of the mass · ◆ branch point · large: high entropy · ★ won · ✕ not won");
+  make("span", "", legend, "wide: much of the mass · ◆ branch point · large: high entropy of the first token · ★ won · ✕ not won");
   make("p", "bpo-note", root, "Point at an action, or move with the arrow keys. A click, Enter or Space folds what follows.");
 
   // All lines lie below all nodes: otherwise a line would cover the mark that it starts from.

@@ -288,8 +288,8 @@ def compared(method: str, policy: LMPolicy, tasks: Sequence[str], updates: int, 
         "other_trees": theirs.other,
         "unique": sum(fact["unique"] for fact in ours.facts[::passes]),
         "loss": ours.facts[-1]["loss"],
-        # A loss is a sum with signs and may be next to nothing: its difference is not relative.
-        "loss_error": max(abs(own["loss"] - their["loss"]) for own, their in pairs),
+        # A loss is a sum with signs and may be next to nothing: its difference is relative where the loss is above 1.
+        "loss_error": max(abs(own["loss"] - their["loss"]) / max(abs(own["loss"]), 1.0) for own, their in pairs),
         "norm_error": max(abs(own["norm"] - their["grad_norm"]) / own["norm"] for own, their in pairs),
     }
 
@@ -334,7 +334,10 @@ def main() -> None:
         table.add_row(method, *counts, f"{row['unique']:,.0f}", f"{row['other_trees']} of {row['trees']}")
     console.print(table)
     table = Table(
-        "", "loss", "gradient norm", title="Largest difference (norm: relative): first pass, second pass (ratios are not 1)"
+        "",
+        "loss",
+        "gradient norm",
+        title="Largest relative difference (of losses below 1: absolute): first pass, second pass (ratios are not 1)",
     )
     for method, row in found.items():
         errors = ((row[name], row["second"][name]) for name in ("loss_error", "norm_error"))

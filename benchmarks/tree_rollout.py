@@ -4,9 +4,9 @@
 
 Trees of generated household games, grown by the model without a warm start: `bpo_split` (M = 4, K = 4), and 13 independent
 rollouts (`rloo`). "Unique" counts every token that precedes a decision once for all decisions it precedes, by a trie of all
-contexts and of what was written before each draw: the least that can be computed. "Not shared" keeps no keys and values from
-one call to the next: every context is read from its first token (equal ones in one call once). Times are CPU seconds on one
-thread, medians of interleaved repeats; compare ratios.
+contexts, of all tasks together, and of what was written before each draw: the least that can be computed. "Not shared" keeps
+no keys and values from one call to the next: every context is read from its first token (equal ones in one call once). Times
+are CPU seconds on one thread, medians of interleaved repeats; compare ratios.
 """
 
 from __future__ import annotations
@@ -42,11 +42,8 @@ METHODS = {
 
 
 def unique_tokens(trees: Sequence[Tree]) -> int:
-    """Tokens that precede a draw, each counted once for all that it precedes; tasks share nothing."""
-    paths: dict[str, set] = {}
-    for tree in trees:
-        paths.setdefault(tree.task, set()).update(read_before(step.context, step.decision) for step in tree.steps[1:])
-    return sum(tokens_of(one)["unique"] for one in paths.values())
+    """Tokens that precede a draw, each counted once for all that it precedes."""
+    return tokens_of({read_before(step.context, step.decision) for tree in trees for step in tree.steps[1:]})["unique"]
 
 
 def once(policy: LMPolicy, growth: Growth, tasks: int) -> tuple[float, Ledger, list[Tree]]:

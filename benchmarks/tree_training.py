@@ -172,7 +172,7 @@ def measured(model: str, name: str, repeats: int) -> dict[str, float]:
     (_, values, gradient), (_, shared_values, shared_gradient) = runs["separate"][0], runs["shared"][0]
     return {
         **tokens_of(sequences),
-        "read": tokens_read(policies["shared"], steps),
+        "read": policies["shared"].tokens_read(steps),
         "separate_s": seconds["separate"],
         "shared_s": seconds["shared"],
         "ratio": seconds["separate"] / seconds["shared"],
@@ -187,16 +187,6 @@ def tokens_of(sequences: Iterable[tuple[int, ...]]) -> dict[str, int]:
     """Tokens of all paths one by one, and those that are left where every common beginning counts once."""
     paths, _ = pack(list(sequences))
     return {"tokens": sum(map(len, paths)), "unique": plan(paths, shortest=1).unique}
-
-
-def tokens_read(policy: LMPolicy, steps: Sequence[Step]) -> int:
-    """Tokens that the policy reads to train on these steps: as many as all sequences have where it declines to share."""
-    read = 0
-    for group in policy.batches(steps):
-        rows, _ = pack([read_before(*steps[i]) for i in group])
-        planned = policy._plan(rows)
-        read += sum(map(len, rows)) if planned is None else planned.unique
-    return read
 
 
 def main() -> None:

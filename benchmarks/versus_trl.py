@@ -46,7 +46,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from tree_training import tokens_of, tokens_read
+from tree_training import tokens_of
 
 from bpo import update
 from bpo.errors import require
@@ -57,7 +57,7 @@ from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.warmstart import warm_start
 from bpo.rollout import grow
 from bpo.sandboxes import demonstration, factory
-from bpo.tree import ROOT, Tree
+from bpo.tree import Tree
 
 RETURNS, LR, CLIP = 13, 1e-5, 0.2
 METHODS = {
@@ -121,7 +121,7 @@ class Ours(Side):
     def read(self) -> dict[str, int]:
         """Tokens that the last pass read, and the least that it could have."""
         unique = tokens_of(read_before(*step) for step in self.batch.steps)["unique"]
-        return {"read": tokens_read(self.policy, self.batch.steps), "unique": unique}
+        return {"read": self.policy.tokens_read(self.batch.steps), "unique": unique}
 
 
 class Theirs(Side):
@@ -200,7 +200,7 @@ class Theirs(Side):
             first = tree.steps[1].context.ids
             seen: set[int] = set()
             for leaf in tree.leaves:
-                path = way(tree, leaf)
+                path = tree.path(leaf)
                 last = tree.steps[path[-1]]
                 ids = last.context.ids + last.decision.tokens
                 mask, advantages = [0] * len(ids), [0.0] * len(ids)
@@ -247,14 +247,6 @@ def noisy(tree: Tree, rng: np.random.Generator) -> Tree:
 def written(tree: Tree) -> list[tuple[int, ...]]:
     """What was written, step by step."""
     return [step.decision.tokens for step in tree.steps[1:]]
-
-
-def way(tree: Tree, leaf: int) -> list[int]:
-    """The nodes from below the root to a leaf."""
-    nodes = [leaf]
-    while tree.parent[nodes[-1]] != ROOT:
-        nodes.append(int(tree.parent[nodes[-1]]))
-    return nodes[::-1]
 
 
 def compared(method: str, policy: LMPolicy, tasks: Sequence[str], updates: int, rows: int, passes: int = 1) -> dict[str, float]:

@@ -34,8 +34,8 @@ def save(folder: Path, update: int, state: dict[str, Any]) -> Path:
     return path
 
 
-def load(folder: Path, which: str) -> dict[str, Any] | None:
-    """The "latest" or the "previous" checkpoint of a run; None where there is none yet. BadInput for a damaged one."""
+def find(folder: Path, which: str) -> Path | None:
+    """The "latest" or the "previous" checkpoint of a run; None where there is none yet."""
     choose("checkpoint", which, ("latest", "previous"))
     found = paths(folder)
     index = {"latest": -1, "previous": -2}[which]
@@ -43,7 +43,13 @@ def load(folder: Path, which: str) -> dict[str, Any] | None:
         if which == "previous":
             raise BadInput(f"{folder} has no previous checkpoint ({len(found)} in all)")
         return None
-    return read(found[index])
+    return found[index]
+
+
+def load(folder: Path, which: str) -> dict[str, Any] | None:
+    """The state in the "latest" or the "previous" checkpoint; None where there is none yet. BadInput for a damaged one."""
+    path = find(folder, which)
+    return None if path is None else read(path)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -75,10 +75,13 @@ def train(
         _dry_run(config, folder)
         return
     from bpo import experiment
+    from bpo.checkpoint import find
 
     if experiment.finished(config, folder):
         typer.echo(f"{folder} is already finished")
     else:
+        if (begun := find(folder, checkpoint)) is not None:
+            typer.echo(f"goes on from {begun}")
         with _Bars() as bars:
             experiment.run(config, folder, which=checkpoint, report=bars)
     result = experiment.finished(config, folder)

@@ -16,7 +16,7 @@ import yaml
 
 from bpo.errors import BadInput, choose, scalar
 from bpo.methods import METHODS, Recipe, build
-from bpo.policies.settings import PolicySettings, WarmStart
+from bpo.policies.settings import PolicySettings, WarmStart, hub_name
 from bpo.sandboxes import SANDBOXES, factory
 
 
@@ -246,28 +246,43 @@ def _check_settings(s: Settings, where: str) -> None:
             raise BadInput(f"{where}: settings: {name} is {getattr(s, name)!r}; it must be at least {low!r}")
 
 
+def _check_policy(policy: PolicySettings, where: str) -> None:
+    where = f"{where}: policy: "
+    known = {
+        "kind": ("tiny", "hf", "tabular"),
+        "prompt": ("transcript", "windowed"),
+        "writing": ("constrained", "free"),
+        "dtype": ("float32", "float64", "bfloat16", "float16"),
+    }
+    for name, values in known.items():
+        choose(f"{name} in {where[:-1]}", getattr(policy, name), values)
+    for name, low in {"max_action_tokens": 1, "pause_tokens": 0, "adapter_rank": 0}.items():
+        if getattr(policy, name) < low:
+            raise BadInput(f"{where}{name} is {getattr(policy, name)}; it must be at least {low}")
+    if policy.temperature <= 0:
+        raise BadInput(f"{where}temperature is {policy.temperature!r}; it must be positive")
+    if not all(policy.pause_at):
+        raise BadInput(f"{where}pause_at is {list(policy.pause_at)}; none of its texts may be empty")
+    if policy.writing != "free" and (policy.pause_tokens or policy.pause_at):
+        raise BadInput(f"{where}pause_tokens and pause_at need writing: free")
+    if policy.adapter_rank and policy.kind != "hf":
+        raise BadInput(f"{where}adapter_rank is {policy.adapter_rank}; only a pretrained model (kind: hf) takes adapters")
+    model = policy.model
+    if policy.kind == "hf" and not (model == "smollm2" or hub_name(model) or (model and Path(model).exists())):
+        raise BadInput(
+            f"{where}model is {model!r}; where kind is 'hf' it must be a folder that is here, "
+            f"a hub name (owner/model), or smollm2"
+        )
+
+
 def _check(preset: Preset, where: str) -> None:
     _check_settings(preset.settings, where)
     for name, section in preset.sandboxes.items():
         choose(f"sandbox in {where}", name, SANDBOXES)
         _check_settings(_changed(preset.settings, section.settings, f"{where}: {name}: settings"), f"{where}: {name}")
-        policy = section.policy
-        choose(f"policy kind of {name} in {where}:", policy.kind, ("tiny", "hf", "tabular"))
-        choose(f"prompt of {name} in {where}:", policy.prompt, ("transcript", "windowed"))
-        choose(f"writing of {name} in {where}:", policy.writing, ("constrained", "free"))
-        if policy.writing != "free" and (policy.pause_tokens or policy.pause_at):
-            raise BadInput(f"{where}: {name}: policy: pause_tokens and pause_at need writing: free")
-        if policy.kind == "hf" and not policy.model:
-            raise BadInput(f"{where}: {name}: policy: model is empty; it must be a folder or a hub name where kind is 'hf'")
-        if policy.adapter_rank < 0 or (policy.adapter_rank and policy.kind != "hf"):
-            raise BadInput(
-                f"{where}: {name}: policy: adapter_rank is {policy.adapter_rank}; it must be 0, or at least 1 "
-                f"with a pretrained model (kind: hf)"
-            )
-        if policy.kind == "tiny" and section.warm_start is None:
+        _check_policy(section.policy, f"{where}: {name}")
+        if section.policy.kind == "tiny" and section.warm_start is None:
             raise BadInput(f"{where}: {name}: policy kind 'tiny' needs a warm_start section, which makes its model")
-        if policy.temperature <= 0:
-            raise BadInput(f"{where}: {name}: policy: temperature is {policy.temperature!r}; it must be positive")
     for method, parameters in preset.methods.items():
         build(choose(f"method in {where}: methods:", method, METHODS), parameters, f"{where}: methods: ")
     for row in (

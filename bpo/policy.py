@@ -28,8 +28,8 @@ class Decision:
     computed    tokens the model computed for it, of the context and of what was written; what several decisions share is
                 counted at one of them
     entropies   nats, of each distribution that a token with a choice was drawn from, in order; empty where nobody kept them
-    ended       False where free writing paused inside an action, so that a tree can branch there: nothing is done yet, and the
-                action is ""
+    ended       False where free writing paused inside an action, so that a tree can branch there: nothing is done yet, and
+                `action` is the text since it began or last paused
     """
 
     action: str

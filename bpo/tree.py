@@ -116,6 +116,14 @@ class Tree:
                 value[node] = sum(self.weight[kid] * value[kid] for kid in self.kids[node])
         return value
 
+    def path(self, node: int) -> list[int]:
+        """The nodes from below the root to `node`; none for the root."""
+        path = []
+        while node != ROOT:
+            path.append(int(node))
+            node = self.parent[node]
+        return path[::-1]
+
     def own_path(self, node: int) -> list[int]:
         """`node` and what follows it along first children, to the leaf."""
         path = [node]

@@ -107,7 +107,13 @@ def test_a_preset_is_checked_field_by_field(change, named, tmp_path):
         ({"options": {"queries": "free"}}, "writing: free"),
         ({"options": {"max_steps": "8"}}, "max_steps is '8'"),
         ({"options": {"splits": "field"}}, "split where splits is 'field': 'panel'"),
-        ({"options": {}, "policy": {"kind": "hf", "model": "/nope/model"}}, "no model folder '/nope/model'"),
+        ({"options": {}, "policy": {"kind": "hf", "model": "/nope/model"}}, "policy: model is '/nope/model'"),
+        ({"options": {}, "policy": {"kind": "hf", "model": ""}}, "policy: model is ''"),
+        ({"options": {}, "policy": {"kind": "hf", "model": "smollm2", "dtype": "bf16"}}, "did you mean 'bfloat16'"),
+        ({"options": {}, "policy": {"max_action_tokens": -3}}, "max_action_tokens is -3; it must be at least 1"),
+        ({"options": {}, "policy": {"writing": "free", "pause_tokens": -4}}, "pause_tokens is -4; it must be at least 0"),
+        ({"options": {}, "policy": {"writing": "free", "pause_at": [""]}}, "pause_at is ['']"),
+        ({"options": {}, "policy": {"pause_tokens": 4}}, "need writing: free"),
         ({"options": {"splits": "field"}, "settings": {"curve_split": "eval", "eval_splits": ["test"]}}, ""),
     ],
 )
@@ -118,7 +124,9 @@ def test_a_dry_run_refuses_what_could_not_run(section, named, tmp_path):
     path.write_text(yaml.safe_dump({**SMOKE, "sandboxes": {"webshop": shop}}))
     done = bpo("train", "--method", "grpo", "--sandbox", "webshop", "--preset", str(path), "--dry-run")
     assert (done.returncode, "Traceback" in done.stderr) == (2 if named else 0, False), done.stderr
-    assert named in done.stderr
+    assert named in " ".join(done.stderr.split())
+    if "policy" in section:
+        assert "mine.yaml: webshop: policy" in done.stderr
 
 
 def test_a_preset_that_is_no_yaml_is_said(tmp_path):

@@ -89,3 +89,14 @@ def test_ledgers_add():
         returns=3, prefilled=4, generated=5, computed=6, update_s=1.0
     )
     assert total == Ledger(4, 2, 4, 5, 6, 0.5, 1.0)
+
+
+def test_a_path_leads_from_below_the_root_to_its_node():
+    (tree, _), _ = grown(Growth(select.Every(1), points=2, width=3, root=True, nested=True))
+    assert tree.path(0) == []
+    assert [0, *tree.path(tree.backbone[-1])] == list(tree.backbone)
+    for leaf in tree.leaves:
+        way = tree.path(int(leaf))
+        assert way[-1] == leaf
+        assert len(way) == tree.depth[leaf]
+        assert tree.parent[way].tolist() == [0, *way[:-1]]

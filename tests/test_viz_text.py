@@ -31,9 +31,9 @@ def test_an_action_is_one_line_and_is_shortened_where_a_width_is_given(tree):
 
 
 def test_inside_an_action_that_goes_on_are_three_dots(tree):
-    """Free writing may pause, so that trees branch there; such a decision has no action yet."""
+    """Free writing may pause, so that trees branch there; such a decision has a piece of an action."""
     steps = list(tree.steps)
-    steps[1] = replace(steps[1], decision=replace(steps[1].decision, action="", ended=False))
+    steps[1] = replace(steps[1], decision=replace(steps[1].decision, action="go to", ended=False))
     paused = replace(tree, steps=tuple(steps))
-    assert tree_lines(paused)[1].startswith("|-* ... [H ")
-    assert labels(paused, bpo_split([paused])[0], column=40)[1].endswith(" ...")
+    assert tree_lines(paused)[1].startswith("|-* go to... [H ")
+    assert labels(paused, bpo_split([paused])[0], column=40)[1].endswith(" go to...")

@@ -83,6 +83,7 @@ class FreePen(Pen):
     """Free writing: any token, until `over` says so or `limit` tokens are written; `parse` finds the action.
 
     draft   tokens of the action that are written already, where writing has paused; pauses says whether to pause again
+    text    what tokens read as, for the action of a decision that pauses
     """
 
     start = ()
@@ -96,13 +97,15 @@ class FreePen(Pen):
         limit: int,
         draft: Sequence[int] = (),
         pauses: Callable[[list[int]], bool] = lambda tokens: False,
+        text: Callable[[list[int]], str] = str,
     ):
         super().__init__()
-        self._over, self._parse, self._limit, self._draft, self._pauses = over, parse, limit, draft, pauses
+        self._over, self._parse, self._limit, self._draft = over, parse, limit, draft
+        self._pauses, self._text = pauses, text
 
     @property
     def action(self) -> str:
-        return self._parse([*self._draft, *self.tokens]) if self.ended else ""
+        return self._parse([*self._draft, *self.tokens]) if self.ended else self._text(self.tokens)
 
     def push(self, token: int, log_prob: float) -> tuple[int, ...]:
         self.note(token, log_prob, None)

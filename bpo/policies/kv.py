@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,30 +24,30 @@ class _Node:
     """Tokens between two places where stored sequences part.
 
     tensor   their keys and values [2 x layers, heads, at least as many as tokens, head size]; the rest is room to grow
-    logits   by number of tokens read (1 = after the first): the logits there, where somebody has asked for them
+    states   by number of tokens read (1 = after the first): the model's state there, where somebody has asked for logits
     """
 
     tokens: Ids
     tensor: torch.Tensor
     parent: _Node | None
     children: dict[int, _Node] = field(default_factory=dict)
-    logits: dict[int, torch.Tensor] = field(default_factory=dict)
+    states: dict[int, torch.Tensor] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.numel() * one.element_size() for one in (self.tensor, *self.logits.values()))
+        return sum(one.numel() * one.element_size() for one in (self.tensor, *self.states.values()))
 
 
 @dataclass(frozen=True)
 class Known:
     """What is stored of a sequence: its first `length` tokens, in pieces [2 x layers, heads, tokens, head size].
 
-    logits   [vocabulary] after its last token, if all of it is stored and they are too
+    state    [size] after its last token (see `Net.states_at`), if all of it is stored and that is too
     """
 
     pieces: tuple[torch.Tensor, ...]
     length: int
-    logits: torch.Tensor | None
+    state: torch.Tensor | None
 
 
 class PrefixStore:
@@ -58,8 +59,6 @@ class PrefixStore:
 
     def __init__(self, limit_bytes: int):
         self._limit = limit_bytes
-        self._nodes: OrderedDict[_Node, None] = OrderedDict()  # the least recently used first, children before parents
-        self._size = 0
         self.clear()
 
     def __len__(self) -> int:
@@ -69,25 +68,30 @@ class PrefixStore:
     def size_bytes(self) -> int:
         return self._size
 
+    @property
+    def keeps(self) -> bool:
+        """Whether anything is kept at all."""
+        return self._limit > 0
+
     def clear(self) -> None:
         self._root = _Node((), torch.empty(0), None)
-        self._nodes.clear()
+        self._nodes: OrderedDict[_Node, None] = OrderedDict()  # the least recently used first, children before parents
         self._size = 0
 
     def find(self, ids: Ids) -> Known:
         """What is stored of the sequence `ids`."""
         node, inside, length = self._walk(ids)
         self._touch(node)
-        logits = node.logits.get(inside) if length == len(ids) else None
+        state = node.states.get(inside) if length == len(ids) else None
         pieces = []
         while node.parent is not None:
             pieces.append(node.tensor[:, :, :inside])
             node, inside = node.parent, len(node.parent.tokens)
-        return Known(tuple(reversed(pieces)), length, logits)
+        return Known(tuple(reversed(pieces)), length, state)
 
-    def put(self, ids: Ids, tensor: torch.Tensor, logits: torch.Tensor | None = None) -> None:
-        """Store what is new of the sequence `ids`, whose keys and values are `tensor`, and the logits after its last token."""
-        if not self._limit:
+    def put(self, ids: Ids, tensor: torch.Tensor, state: torch.Tensor) -> None:
+        """Store what is new of the sequence `ids`, whose keys and values are `tensor`, and the state after its last token."""
+        if not self.keeps:
             return
         node, inside, length = self._walk(ids)
         if length < len(ids):
@@ -98,9 +102,9 @@ class PrefixStore:
             else:
                 self._grow(node, rest, new)
             inside = len(node.tokens)
-        if logits is not None and inside not in node.logits:
-            node.logits[inside] = logits.clone()
-            self._size += logits.numel() * logits.element_size()
+        if inside not in node.states:
+            node.states[inside] = state.clone()
+            self._size += state.numel() * state.element_size()
         self._touch(node)
         while self._size > self._limit:
             self._drop(next(iter(self._nodes)))
@@ -145,8 +149,8 @@ class PrefixStore:
         self._size -= node.size_bytes
         # Copies: as parts of one tensor, neither could be freed without the other.
         top = _Node(node.tokens[:inside], node.tensor[:, :, :inside].clone(), parent, {tail[0]: node})
-        top.logits = {place: logits for place, logits in node.logits.items() if place <= inside}
-        node.logits = {place - inside: logits for place, logits in node.logits.items() if place > inside}
+        top.states = {place: state for place, state in node.states.items() if place <= inside}
+        node.states = {place - inside: state for place, state in node.states.items() if place > inside}
         node.tensor, node.tokens = node.tensor[:, :, inside : inside + len(tail)].clone(), tail
         node.parent, parent.children[top.tokens[0]] = top, top
         self._nodes[top] = None
@@ -209,34 +213,40 @@ class CachedRows:
     What the store knows of a row is gathered into the buffer, and what is read here goes into the store at once. Packing to the
     left leaves no holes inside a row, so a row is a slice; which columns a token may see is said by an explicit 4-D mask. The
     last column is a bin for the padding of shorter inputs; nothing ever looks at it.
-
-    written_logits   store the logits after tokens that are fed, too, so that forks which write alike later need not read
-                     those again. (Those after the first ids always are: a fork begins there.)
     """
 
-    def __init__(self, net, store: PrefixStore, ids: Sequence[Ids], written_logits: bool):
-        self._net, self._store, self._written_logits = net, store, written_logits
+    def __init__(self, net, store: PrefixStore, ids: Sequence[Ids]):
+        self._net, self._store = net, store
         self._ids, self._lengths = list(ids), [0] * len(ids)
         self._known: list[torch.Tensor | None] = [None] * len(ids)
         layers, heads, size = net.kv_shape
         columns = max(map(len, ids)) + 16
         self._buffer = torch.zeros(layers, len(ids), heads, columns + 1, size, dtype=net.dtype, device=net.device)
-        for row in range(len(ids)):
-            self._gather(row)
 
     def read(self) -> tuple[torch.Tensor, list[int]]:
-        """Logits [rows, vocabulary] after the rows, and how many tokens of each had to be read for them."""
-        return self._read(True)
+        """Logits [rows, vocabulary] after the rows, and how many tokens of each had to be read for them.
+
+        What several rows begin with, and is not known, is read first, and counted at the first of them.
+        """
+        counts = [0] * len(self._ids)
+        beginnings = self._beginnings() if self._store.keeps else []
+        if beginnings:
+            for ids, count in zip(beginnings, CachedRows(self._net, self._store, beginnings).read()[1], strict=True):
+                counts[next(row for row, own in enumerate(self._ids) if own[: len(ids)] == ids)] += count
+        for row in range(len(self._ids)):
+            self._gather(row)
+        logits, own = self._read()
+        return logits, [sum(pair) for pair in zip(counts, own, strict=True)]
 
     def feed(self, tokens: Sequence[Ids]) -> tuple[torch.Tensor, list[int]]:
         """Append tokens[i] (at least one) to row i, and read the rows."""
         self._ids = [old + new for old, new in zip(self._ids, tokens, strict=True)]
         self._make_room(max(map(len, self._ids)))
-        for row, logits in enumerate(self._known):
+        for row, state in enumerate(self._known):
             # Only where all was known before can somebody have gone on before.
-            if logits is not None:
+            if state is not None:
                 self._gather(row)
-        return self._read(self._written_logits)
+        return self._read()
 
     def take(self, rows: Sequence[int]) -> None:
         """Keep these rows, in this order; a row may be repeated."""
@@ -245,10 +255,22 @@ class CachedRows:
             self._lengths, self._ids = [self._lengths[row] for row in rows], [self._ids[row] for row in rows]
             self._known = [self._known[row] for row in rows]
 
+    def _beginnings(self) -> list[Ids]:
+        """What two rows or more begin with and the store does not know, at every place where rows part."""
+        found: dict[Ids, None] = {}
+        rows = sorted(self._ids)
+        for one, other in itertools.pairwise(rows):
+            known = self._store.find(one).length
+            if one[: known + 1] == other[: known + 1]:
+                length = common_length(one, other)
+                if length > known:
+                    found[one[:length]] = None
+        return list(found)
+
     def _gather(self, row: int) -> None:
         """Copy what the store knows of a row, and this does not, into the buffer."""
         found = self._store.find(self._ids[row])
-        self._known[row] = found.logits
+        self._known[row] = found.state
         start, held = 0, self._lengths[row]
         for piece in found.pieces:
             end = start + piece.shape[2]
@@ -256,23 +278,23 @@ class CachedRows:
                 self._buffer[:, row, :, held:end] = piece[:, :, held - start :]
                 held = end
             start = end
-        # Without its logits the last token is read again: they are what is asked for.
-        self._lengths[row] = min(held, len(self._ids[row]) - (found.logits is None))
+        # Without its state the last token is read again: logits are what is asked for.
+        self._lengths[row] = min(held, len(self._ids[row]) - (found.state is None))
 
-    def _read(self, with_logits: bool) -> tuple[torch.Tensor, list[int]]:
+    def _read(self) -> tuple[torch.Tensor, list[int]]:
         unread = [ids[length:] for ids, length in zip(self._ids, self._lengths, strict=True)]
-        logits = self._forward(unread) if any(unread) else None
-        if logits is None or not all(unread):
-            found = [known if known is not None else logits[row] for row, known in enumerate(self._known)]
-            logits = torch.stack(found)
+        states = self._forward(unread) if any(unread) else None
+        if states is None or not all(unread):
+            found = [known if known is not None else states[row] for row, known in enumerate(self._known)]
+            states = torch.stack(found)
         for row, new in enumerate(unread):
             if new:
                 self._known[row] = None
-                self._store.put(self._ids[row], self._of(row), logits[row] if with_logits else None)
-        return logits, [len(new) for new in unread]
+                self._store.put(self._ids[row], self._of(row), states[row])
+        return self._net.logits(states), [len(new) for new in unread]
 
     def _forward(self, tokens: Sequence[Ids]) -> torch.Tensor:
-        """Logits after the last of the tokens that are appended to each row; those of a row without new tokens say nothing."""
+        """States after the last of the tokens that are appended to each row; that of a row without new tokens says nothing."""
         counts = [len(new) for new in tokens]
         width = max(counts)
         ends = [length + count for length, count in zip(self._lengths, counts, strict=True)]
@@ -287,9 +309,9 @@ class CachedRows:
             layers=[_RowLayer(self._buffer[i], self._buffer[i + 1], places, max(ends)) for i in range(0, len(self._buffer), 2)]
         )
         last = (torch.arange(len(counts), device=device), (torch.tensor(counts, device=device) - 1).clamp(min=0))
-        logits = self._net.logits_at(ids, last, mask=seen[:, None], position_ids=positions, cache=cache)
+        states = self._net.states_at(ids, last, mask=seen[:, None], position_ids=positions, cache=cache)
         self._lengths = ends
-        return logits
+        return states
 
     def _make_room(self, columns: int) -> None:
         missing = columns + 1 - self._buffer.shape[3]

@@ -14,13 +14,14 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from bpo.errors import BadInput, choose
+from bpo.errors import BadInput, choose, scalar
 from bpo.policies import lora, shared
 from bpo.policies.decode import FreePen, Pen, TriePen, write
 from bpo.policies.kv import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.net import Net
 from bpo.policies.prompts import STYLES, Context
 from bpo.policies.score import pack, read_before, token_log_probs
+from bpo.policies.settings import hub_name
 from bpo.policy import Decision
 from bpo.sandbox import Observation
 
@@ -73,6 +74,9 @@ class LMPolicy:
                 raise BadInput(f"{name} must be positive, not {value!r}")
         if (pause_tokens or pause_at) and writing != "free":
             raise BadInput("pause_tokens and pause_at pause inside actions that are written freely: they need writing 'free'")
+        if scalar(int, cache_bytes, "cache_bytes") < 0:
+            raise BadInput(f"cache_bytes is {cache_bytes!r}; it must be a number of bytes, 0 to keep nothing")
+        scalar(bool, share, "share")
         if pause_tokens < 0 or isinstance(pause_at, str) or not all(pause_at):
             raise BadInput(
                 f"pause_tokens is {pause_tokens!r} and pause_at {pause_at!r}; they must be 0 or more, and a list of texts"
@@ -130,15 +134,19 @@ class LMPolicy:
         return [pen.decision(pen.action, *counts) for pen, *counts in zip(pens, prefilled, computed, strict=True)]
 
     def retain(self, contexts: Sequence[Context]) -> None:
-        """Free the keys and values of what is neither on the way to one of these contexts nor goes on from one of them."""
-        self._store.retain([context.ids for context in contexts])
+        """Free the keys and values of what is neither on the way to one of these contexts nor goes on from one of them.
+
+        A prompt that is rendered anew may begin like any before it: in that style all is freed when no context is left.
+        """
+        if self._style.appends or not contexts:
+            self._store.retain([context.ids for context in contexts])
 
     def _pen(self, context: Context) -> Pen:
         actions = context.observation.actions
         if self._constrained:
             return TriePen(self._style.codec.trie(_listed(actions)))
         parse, limit = lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"]
-        return FreePen(self._style.ended, parse, limit, context.draft, self._pauses)
+        return FreePen(self._style.ended, parse, limit, context.draft, self._pauses, self.tokenizer.decode)
 
     def _pauses(self, written: list[int]) -> bool:
         """Whether free writing pauses after its last token."""
@@ -168,8 +176,7 @@ class LMPolicy:
         if self._net.kv_shape is None:
             rows = PlainRows(self._net, list(place))
         else:
-            # Logits of every freely written token would take more room than keys and values.
-            rows = CachedRows(self._net, self._store, list(place), written_logits=self._constrained)
+            rows = CachedRows(self._net, self._store, list(place))
         logits, unread = rows.read()
         written = write(rows, logits, at, [pens[i] for i in group], [rngs[i] for i in group], self.temperature)
         for i, row, count in zip(group, at, written, strict=True):
@@ -217,6 +224,15 @@ class LMPolicy:
         choices = [steps[step][1].choices[j] for step, j in places]
         owner = torch.tensor([step for step, _ in places], device=logits.device)
         return token_log_probs(logits, tokens, choices, self.temperature), owner
+
+    def tokens_read(self, steps: Sequence[Step]) -> int:
+        """Tokens that `logprob` reads, batch by batch, to score these steps: what is shared, and read once, counts once."""
+        count = 0
+        for group in self.batches(steps):
+            rows, _ = pack([read_before(*steps[i]) for i in group])
+            planned = self._plan(rows)
+            count += sum(map(len, rows)) if planned is None else planned.unique
+        return count
 
     def _plan(self, rows: Sequence[tuple[int, ...]]) -> shared.Plan | None:
         """How to read what sequences share once; None where each is better read by itself."""
@@ -302,7 +318,7 @@ class LMPolicy:
 
             folder = smollm2.folder()
         path = Path(folder)
-        hub = not path.exists() and str(folder).count("/") == 1 and not str(folder).startswith((".", "/", "~"))
+        hub = hub_name(str(folder))
         if not path.exists() and (not hub or os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")):
             raise BadInput(
                 f"no model folder {str(folder)!r} (a folder written by save, or a hub name while HF_HUB_OFFLINE is unset)"

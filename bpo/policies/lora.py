@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 from bpo.errors import BadInput, require
@@ -16,15 +18,18 @@ def with_adapters(model, rank: int, seed: int = 0):
     """The model with adapters of this rank beside every linear layer but the output; until they are trained nothing changes.
 
     Only the adapters take a gradient. The model's layers are wrapped in place: do not use it by itself any more.
-    Errors: BadInput for a rank below 1, and where peft is not installed.
+    Errors: BadInput for a rank that no layer can have, and where peft is not installed.
     """
-    if rank < 1:
-        raise BadInput(f"the rank of adapters is {rank}; it must be at least 1")
+    most = model.config.get_text_config().hidden_size
+    if not 1 <= rank <= most:
+        raise BadInput(f"the rank of adapters is {rank}; for this model it must be from 1 to {most}")
     require("peft", "smollm")
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # peft asks by the old name whether activations are recomputed.
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         torch.manual_seed(seed)
         return get_peft_model(model, config)
 

@@ -50,6 +50,10 @@ class Net:
 
         mask is [rows, columns] with 1 for tokens, or a boolean [rows, 1, columns, cached columns] with True for what is seen.
         """
+        return self.logits(self.states_at(ids, where, mask=mask, position_ids=position_ids, cache=cache))
+
+    def states_at(self, ids, where, *, mask, position_ids=None, cache=None) -> torch.Tensor:
+        """What `logits` turns into logits, [n, size]: a fraction of their room, unless the model does more than that itself."""
         if mask.dim() == 4 and self._attention() == "eager":
             # Eager attention adds its mask to the scores.
             mask = torch.zeros_like(mask, dtype=self.dtype).masked_fill(~mask, torch.finfo(self.dtype).min)
@@ -58,9 +62,12 @@ class Net:
             inputs |= {"cache": cache, "position_ids": position_ids}
         if self._split:
             # The output embedding is the dearest layer of a small model: apply it where it is asked for only.
-            hidden = self._base(**inputs).last_hidden_state[where]
-            return self.model.get_output_embeddings()(hidden).float()
-        return self.model(**inputs).logits[where].float()
+            return self._base(**inputs).last_hidden_state[where]
+        return self.model(**inputs).logits[where]
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Logits [n, vocabulary] in float32 of states [n, size]."""
+        return (self.model.get_output_embeddings()(states) if self._split else states).float()
 
     def version(self) -> tuple:
         """Changes when a parameter is written to (an optimiser step, a loaded state): what was cached before is stale."""

@@ -2,6 +2,7 @@
 
 A style is an object with
     begin(observation) / extend(context, decision, observation)   -> Context
+    appends                                                       does a context begin with the one it extends?
     codec                                                         how admissible actions become tokens
     ended(tokens) -> bool                                         has free writing said its action?
     written(action) -> ids                                        the shortest free writing that says this action
@@ -54,6 +55,8 @@ class TranscriptStyle:
     The text is "Task: ...", the observation, then "> action" and the next observation, each on lines of their own.
     """
 
+    appends = True
+
     def __init__(self, tokenizer, writing: str):
         self._tokenizer = tokenizer
         self._newline = self._encode("\n")[-1:]
@@ -98,6 +101,7 @@ class WindowedStyle:
     """
 
     WINDOW = 2
+    appends = False
 
     def __init__(self, tokenizer, writing: str):
         self._tokenizer = tokenizer

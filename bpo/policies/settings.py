@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+
+def hub_name(model: str) -> bool:
+    """Whether a model is named as the hub names it, "owner/model", and not as a folder that is here."""
+    return model.count("/") == 1 and not model.startswith((".", "/", "~")) and not Path(model).exists()
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,9 @@ def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = Non
 
 
 def action_of(tree: Tree, node: int) -> str:
-    """The action that led to the node, as it was written; at the root none, inside an action that goes on three dots."""
+    """The action that led to the node, as it was written; at the root none. Writing that pauses ends with three dots."""
     step = tree.steps[node]
-    return "" if step is None else step.decision.action if step.decision.ended else "..."
+    return "" if step is None else step.decision.action + ("" if step.decision.ended else "...")
 
 
 def one_line(text: str) -> str:

@@ -53,8 +53,8 @@ def test_the_store_knows_every_beginning_of_what_was_put_and_nothing_else(put, a
     store = filled(put)
     assert stored(store, asked + put) == beginnings(put) & set(asked + put)
     for ids in put:
-        assert store.find(ids).logits == torch.tensor([float(len(ids))])
-    assert all(store.find(ids).logits is None for ids in set(asked) - set(put))
+        assert store.find(ids).state == torch.tensor([float(len(ids))])
+    assert all(store.find(ids).state is None for ids in set(asked) - set(put))
     # Room to grow is at most doubled; every beginning that sequences share is there once.
     tokens, logits = len(beginnings(put)), len(set(put))
     assert 4 * (FLOATS * tokens + logits) <= store.size_bytes <= 4 * (2 * FLOATS * tokens + logits)
@@ -86,14 +86,14 @@ def test_the_store_is_bounded_and_still_right(put, limit):
 def test_what_was_used_least_recently_goes_first_and_ends_before_beginnings():
     store = filled([(1, 2, 3), (1, 2, 4), (1, 5)], limit=4 * (FLOATS * 6 + 3))
     store.find((1, 2, 3))
-    store.put((9, 9), values((9, 9)))
+    store.put((9, 9), values((9, 9)), torch.zeros(1))
     assert stored(store, [(1, 2, 3), (1, 2, 4), (1, 5), (9, 9), (1, 2)]) == {(1, 2, 3), (1, 5), (9, 9), (1, 2)}
 
 
 def test_a_fork_copies_nothing_that_lies_above_it():
     store = filled([(1, 2, 3, 4), (1, 2, 7)])
     above = [store.find(ids).pieces[0].data_ptr() for ids in ((1, 2, 3, 4), (1, 2, 7))]
-    store.put((1, 2, 8), values((1, 2, 8)))
+    store.put((1, 2, 8), values((1, 2, 8)), torch.zeros(1))
     assert above[0] == above[1] == store.find((1, 2, 8)).pieces[0].data_ptr()
 
 
@@ -102,6 +102,18 @@ GROWN = {
     "post hoc": ("bpo", {"gap": 1, "unit": "steps", "floor": 0.0}, {}),
     "independent": ("rloo", {"returns": 6}, {}),
     "free writing": ("rloo", {"returns": 6}, {"writing": "free", "max_action_tokens": 6}),
+    "free writing that mostly agrees": (
+        "rloo",
+        {"returns": 6},
+        {"writing": "free", "max_action_tokens": 6, "temperature": 0.2},
+    ),
+    "windows": ("bpo_split", {"gap": 1, "unit": "steps", "floor": 0.0, "selector_value": 0.3}, {"prompt": "windowed"}),
+    "windows, post hoc": ("bpo", {"gap": 1, "unit": "steps", "floor": 0.0}, {"prompt": "windowed"}),
+    "windows, free writing": (
+        "bpo",
+        {"gap": 1, "unit": "steps", "floor": 0.0},
+        {"prompt": "windowed", "writing": "free", "max_action_tokens": 6},
+    ),
     "free writing that pauses": (
         "bpo_split",
         {"gap": 1, "unit": "tokens", "floor": 0.0, "selector_value": 0.3},
@@ -123,9 +135,8 @@ def test_a_tree_computes_every_token_that_precedes_a_decision_once(make_policy, 
     method, parameters, writing = GROWN[name]
     policy, plain = make_policy(**writing), make_policy(**writing, cache_bytes=0)
     trees, ledger = grown(policy, method, parameters)
-    paths = [[read_before(step.context, step.decision) for step in tree.steps[1:]] for tree in trees]
-    unique = [plan(pack(path)[0], shortest=1).unique for path in paths]
-    assert ledger.computed == sum(unique)
+    paths = [read_before(step.context, step.decision) for tree in trees for step in tree.steps[1:]]
+    assert ledger.computed == plan(pack(paths)[0], shortest=1).unique
     assert ledger.prefilled <= ledger.computed
     assert len(policy._store) == policy._store.size_bytes == 0
 

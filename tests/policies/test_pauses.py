@@ -36,7 +36,7 @@ def test_trees_branch_inside_actions(make_policy, sandboxes, prompt):
             step = tree.steps[node]
             done += step.decision.ended
             if not step.decision.ended:
-                assert step.decision.action == ""
+                assert step.decision.action == policy.tokenizer.decode(step.decision.tokens)
                 assert len(step.decision.tokens) == 4
                 assert (tree.reward[node], tree.outcome[node], tree.actions[node]) == (0.0, {}, -1)
                 assert tree.position[node] == len(step.context.ids) + 4
@@ -140,6 +140,9 @@ def test_evaluation_counts_actions_and_not_pauses(make_policy, sandboxes):
 
 
 def test_bad_input(make_policy):
+    for name, value in (("cache_bytes", -1), ("cache_bytes", "1GB"), ("cache_bytes", None), ("share", "no")):
+        with pytest.raises(BadInput, match=f"{name} is {value!r}; it must be"):
+            make_policy(**{name: value})
     with pytest.raises(BadInput, match="they need writing 'free'"):
         make_policy(pause_tokens=4)
     with pytest.raises(BadInput, match="pause_tokens is -1"):

@@ -95,6 +95,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=None, help="default: 3 for tiny, 1 for smollm2")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    for name in ("tasks", "repeats"):
+        if getattr(given, name) is not None and getattr(given, name) < 1:
+            parser.error(f"--{name} is {getattr(given, name)}; it must be at least 1")
     torch.set_num_threads(1)
     small = given.model == "tiny"
     tasks, repeats = given.tasks or (8 if small else 1), given.repeats or (3 if small else 1)

@@ -195,6 +195,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=None, help="default: 5 for tiny, 3 for smollm2")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if given.repeats is not None and given.repeats < 1:
+        parser.error(f"--repeats is {given.repeats}; it must be at least 1")
     torch.set_num_threads(1)
     repeats = given.repeats or (5 if given.model == "tiny" else 3)
     names = [*SHAPES, HOUSEHOLD]

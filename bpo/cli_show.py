@@ -28,7 +28,8 @@ def show(
 ) -> None:
     """Show a rollout tree that a run has kept: as text, or as a page or a picture in a file.
 
-    Text has a line per action: H is the entropy (nats) of its first free token, m its mass, A its advantage, G its return.
+    Text has a line per action: H is the entropy (nats) of its first free token, m its mass, A its advantage, G its return. A
+    mean return weighs every leaf by its mass. The picture writes an action where there is room; page and text have them all.
     """
     from bpo.saved import read
 
@@ -66,20 +67,26 @@ def _list(found) -> None:
         counts = str(len(tree.leaves)), str(len(tree.branch_points))
         table.add_row(str(number), str(one.update), *counts, value, best, tree.task)
     Console().print(table)
-    typer.echo(f"{len(found)} trees; --tree NUMBER shows one")
+    typer.echo(f"{len(found)} trees; --tree NUMBER shows one" if found else "no trees yet: the run has not finished an update")
 
 
 def _write(one, html: Path | None, png: Path | None) -> None:
-    from bpo.files import write_atomically
-
     if html is not None:
         from bpo.viz.page import page
 
-        write_atomically(html, page(one))
-        typer.echo(f"wrote {html}")
+        _put("--html", html, page(one))
     if png is not None:
         from bpo.viz import plots
         from bpo.viz.trees import tree_figure
 
-        write_atomically(png, plots.png(tree_figure(one)))
-        typer.echo(f"wrote {png}")
+        _put("--png", png, plots.png(tree_figure(one)))
+
+
+def _put(option: str, path: Path, data: bytes | str) -> None:
+    from bpo.files import write_atomically
+
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise BadInput(f"{option} {str(path)!r} cannot be written: {error.strerror}") from None
+    typer.echo(f"wrote {path}")

@@ -89,6 +89,8 @@ def test_what_cannot_be_shown_is_one_sentence_and_exit_code_2(run, tmp_path):
         ((empty, "--tree", 0), "none yet: the run has not finished an update"),
         ((run, "--html", tmp_path / "tree.html"), "--html needs the number of a tree"),
         ((run, "--tree", 0, "--png", tmp_path), "is a folder; it must be the name of a file"),
+        ((run, "--tree", 0, "--png", "/proc/tree.png"), "--png '/proc/tree.png' cannot be written: "),
+        ((run, "--tree", 0, "--html", broken / saved.FILE / "tree.html"), "cannot be written: "),
         ((tmp_path / "nowhere",), "is no folder"),
         ((tmp_path,), "holds no saved trees: name the folder of a run"),
         ((broken,), f"{broken / saved.FILE}, line 1: update is missing"),
@@ -98,6 +100,13 @@ def test_what_cannot_be_shown_is_one_sentence_and_exit_code_2(run, tmp_path):
         assert said in done.stderr
         assert done.stderr.count("\n") == 1
         assert done.stdout == ""
+
+
+def test_a_run_that_has_kept_none_says_so(tmp_path):
+    for text in ("", '{"update": 1'):
+        (tmp_path / saved.FILE).write_text(text)
+        done = show(tmp_path)
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "no trees yet: the run has not finished an update")
 
 
 def test_help_has_an_example():

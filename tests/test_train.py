@@ -85,7 +85,9 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
     seen = len(read_metrics(metrics))
     assert 60 <= seen < 300, "the run must be killed in the middle"
 
-    subprocess.run([*command, "--out", str(tmp_path / "killed")], check=True, capture_output=True)
+    (begun,) = checkpoint.paths(tmp_path / "killed" / name)[-1:]
+    again = subprocess.run([*command, "--out", str(tmp_path / "killed")], check=True, capture_output=True, text=True)
+    assert again.stdout.splitlines()[0] == f"goes on from {begun}"
     subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
     assert timeless(metrics) == timeless(tmp_path / "whole" / name / "metrics.jsonl")
     assert weights(tmp_path / "killed" / name) == weights(tmp_path / "whole" / name)

@@ -87,7 +87,8 @@ def test_pointing_at_an_action_says_everything_about_it(opened, one):
         assert said["entropy, first token"] == f"{number(tree.entropy[parent])} nats"
         assert said["advantage"] == f"{one.credit.advantage[node]:+.3f}"
         assert said["Q (mean return below)"] == number(tree.value[node])
-        assert said["Q of the siblings"] == number(one.siblings[node])
+        where = "" if len(tree.kids[parent]) > 1 else " further up"
+        assert said[f"Q of the siblings{where}"] == number(one.siblings[node])
         assert said["mass"] == number(tree.mass[node])
     assert said["return"] == number(tree.returns[node])
 

@@ -56,10 +56,11 @@ function facts(nodes, index) {
     texts.push(["did", node.action]);
     numbers.push(["log-prob", number(node.log_prob)], ["entropy, first token", `${number(before.entropy)} nats`]);
     numbers.push(["advantage", node.live ? signed(node.advantage) : "none: sends no gradient"]);
-    numbers.push(["Q (mean return below)", number(node.q)], ["Q of the siblings", number(node.siblings)]);
+    numbers.push(["Q (mean return below)", number(node.q)]);
+    numbers.push([before.branch ? "Q of the siblings" : "Q of the siblings further up", number(node.siblings)]);
     numbers.push(["mass", number(node.mass)], ["weight in the loss", number(node.weight)]);
   } else {
-    numbers.push(["mean return of the tree", number(node.q)]);
+    numbers.push(["mean return of the tree, by mass", number(node.q)]);
   }
   texts.push([before ? "then saw" : "saw", node.observation ?? "(not recorded)"]);
   if (node.ending !== null) numbers.push(["return", number(node.return)], ["ended", node.ending]);

@@ -34,6 +34,7 @@ import os
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -300,6 +301,8 @@ def main() -> None:
             f"--rows is {given.rows}; it must divide the {RETURNS} x --tasks = {given.tasks * RETURNS} returns of an update"
         )
     require("trl", "trl")
+    # TRL asks by an old name whether activations are recomputed.
+    warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
     torch.set_num_threads(1)
     console = Console(width=130)
     with console.status("warm start"):

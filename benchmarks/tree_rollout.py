@@ -17,7 +17,6 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -25,7 +24,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 from rich.console import Console
 from rich.table import Table
-from tree_training import policy_of, tokens_of
+from tree_training import file_path, policy_of, tokens_of
 
 from bpo.methods import build
 from bpo.policies.lm import LMPolicy
@@ -93,7 +92,7 @@ def main() -> None:
     parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
     parser.add_argument("--tasks", type=int, default=None, help="default: 8 for tiny, 1 for smollm2")
     parser.add_argument("--repeats", type=int, default=None, help="default: 3 for tiny, 1 for smollm2")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
     for name in ("tasks", "repeats"):
         if getattr(given, name) is not None and getattr(given, name) < 1:

@@ -1,6 +1,6 @@
 """Measures training on trees: what paths share read once against every path by itself.
 
-    python benchmarks/tree_training.py [--model tiny|smollm2] [--repeats 3] [--json FILE]
+    python benchmarks/tree_training.py [--model tiny|smollm2] [--repeats N] [--json FILE]
 
 One tree parts once (600 shared and 16 x 200 private tokens), one is nested (200, then 3 x 150, then 9 x 120), in one next to
 nothing is shared, so that sharing must not cost anything; of every 40 tokens the policy wrote 20, which carry loss. Household
@@ -31,6 +31,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import numpy as np
 import torch
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from bpo.policies.lm import LMPolicy, Step
@@ -189,27 +190,36 @@ def tokens_of(sequences: Iterable[tuple[int, ...]]) -> dict[str, int]:
     return {"tokens": sum(map(len, paths)), "unique": plan(paths, shortest=1).unique}
 
 
+def file_path(text: str) -> Path:
+    """An argument that names a file to write."""
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} must be the name of a file in a folder that is there")
+    return path
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
     parser.add_argument("--repeats", type=int, default=None, help="default: 5 for tiny, 3 for smollm2")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
     if given.repeats is not None and given.repeats < 1:
         parser.error(f"--repeats is {given.repeats}; it must be at least 1")
     torch.set_num_threads(1)
     repeats = given.repeats or (5 if given.model == "tiny" else 3)
     names = [*SHAPES, HOUSEHOLD]
-    found = {name: measured(given.model, name, repeats) for name in names}
+    progress = track(names, "trees", console=Console(stderr=True))
+    found = {name: measured(given.model, name, repeats) for name in progress}
     table = Table(
         *(
             "tree",
-            "tokens : unique : read",
-            "CPU s separate",
-            "shared",
+            "tokens",
+            "unique",
+            "read",
+            "CPU s separate : shared",
             "ratio",
-            "peak MB separate",
-            "shared",
+            "peak MB separate : shared",
             "log-prob error",
             "gradient error",
         ),
@@ -218,12 +228,12 @@ def main() -> None:
     for name, row in found.items():
         table.add_row(
             name,
-            f"{row['tokens']:,} : {row['unique']:,} : {row['read']:,}",
-            f"{row['separate_s']:.2f}",
-            f"{row['shared_s']:.2f}",
+            f"{row['tokens']:,}",
+            f"{row['unique']:,}",
+            f"{row['read']:,}",
+            f"{row['separate_s']:.2f} : {row['shared_s']:.2f}",
             f"{row['ratio']:.2f}x",
-            f"{row['separate_mb']:,.0f}",
-            f"{row['shared_mb']:,.0f}",
+            f"{row['separate_mb']:,.0f} : {row['shared_mb']:,.0f}",
             f"{row['logprob_error']:.1e}",
             f"{row['gradient_error']:.1e}",
         )

@@ -47,7 +47,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from tree_training import tokens_of
+from tree_training import file_path, tokens_of
 
 from bpo import update
 from bpo.errors import require
@@ -292,7 +292,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=5)
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--rows", type=int, default=RETURNS, help="rows of one of TRL's forward passes")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
     if given.updates < 2:
         parser.error(f"--updates is {given.updates}; the first is not counted, so at least 2 are needed")

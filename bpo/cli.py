@@ -355,7 +355,7 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         )
     else:
         if code == 130:  # what the option parser makes of Ctrl-C
-            print(f"{name}: interrupted; a training run goes on from its last checkpoint", file=sys.stderr)
+            print(f"{name}: interrupted; a training run goes on from its last checkpoint, if it has one", file=sys.stderr)
         sys.exit(code or 0)
 
 

@@ -20,6 +20,13 @@ EXAMPLES = """Examples:
   bpo show runs/bpo_split-household-s0-ea2de733 --tree 5 --html tree.html --png tree.png"""
 
 
+LEGEND = (
+    "* the paths part here: one of several draws",
+    "H entropy before the action, of its first free token, in nats",
+    "m mass, A advantage (no sign: no gradient), G return",
+)
+
+
 def show(
     run: Annotated[Path, typer.Argument(help="The folder of a run, the one with config.yaml and trees.jsonl.")],
     tree: Annotated[int | None, typer.Option(help="Number of the tree; without it the trees are listed.")] = None,
@@ -28,8 +35,8 @@ def show(
 ) -> None:
     """Show a rollout tree that a run has kept: as text, or as a page or a picture in a file.
 
-    Text has a line per action: H is the entropy (nats) of its first free token, m its mass, A its advantage, G its return. A
-    mean return weighs every leaf by its mass. The picture writes an action where there is room; page and text have them all.
+    A mean return weighs every leaf by its mass. The picture writes an action where there is room; page and text have them all.
+    Where writing pauses inside an action, its pieces end with three dots, and the last line has the whole action.
     """
     from bpo.saved import read
 
@@ -51,7 +58,10 @@ def show(
 
         # A terminal would break long lines and with them the drawing; a file or a pipe gets them whole.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        for line in tree_lines(found[tree].tree, found[tree].credit, width):
+        task, *_ = (found[tree].observations[0] or "").splitlines() or [""]
+        if task.startswith("Task: "):
+            typer.echo(task)
+        for line in [*tree_lines(found[tree].tree, found[tree].credit, width), "", *LEGEND]:
             typer.echo(line)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ import yaml
 
 from bpo.errors import BadInput, choose, scalar
 from bpo.methods import METHODS, Recipe, build
-from bpo.policies.settings import PolicySettings, WarmStart, hub_name
+from bpo.policies.settings import SIZES, PolicySettings, WarmStart, hub_name
 from bpo.sandboxes import SANDBOXES, factory
 
 
@@ -214,7 +215,10 @@ def read(kind: Any, raw: Any, where: str) -> Any:
         return None if raw is None else read(typing.get_args(kind)[0], raw, where)
     if kind is Any:
         return raw
-    return scalar(kind, raw, where)
+    value = scalar(kind, raw, where)
+    if kind is float and not math.isfinite(value):
+        raise BadInput(f"{where} is {value!r}; it must be a finite number")
+    return value
 
 
 def _required(f: Any) -> bool:
@@ -241,9 +245,25 @@ def _check_settings(s: Settings, where: str) -> None:
         "checkpoint_every": 1,
         "concurrency": 1,
     }
-    for name, low in at_least.items():
-        if getattr(s, name) < low:
-            raise BadInput(f"{where}: settings: {name} is {getattr(s, name)!r}; it must be at least {low!r}")
+    _check_least(s, at_least, f"{where}: settings: ")
+    if not s.eval_splits:
+        raise BadInput(f"{where}: settings: eval_splits is empty; a run is evaluated on one split at least")
+
+
+def _check_least(record: Any, least: Mapping[str, float], where: str) -> None:
+    for name, low in least.items():
+        if getattr(record, name) < low:
+            raise BadInput(f"{where}{name} is {getattr(record, name)!r}; it must be at least {low!r}")
+
+
+def _check_warm_start(start: WarmStart, where: str) -> None:
+    where = f"{where}: warm_start: "
+    choose(f"size in {where[:-1]}", start.size, SIZES)
+    least = {"games": 1, "demonstrations": 1, "epochs": 0, "lr": 0.0, "batch_size": 1, "text_weight": 0.0, "seed": 0}
+    # The bytes and the special tokens have an id each.
+    _check_least(start, least | {"hesitation": 0.0, "vocab_size": 300}, where)
+    if start.hesitation > 1:
+        raise BadInput(f"{where}hesitation is {start.hesitation!r}; it must be a probability, from 0 to 1")
 
 
 def _check_policy(policy: PolicySettings, where: str) -> None:
@@ -256,9 +276,7 @@ def _check_policy(policy: PolicySettings, where: str) -> None:
     }
     for name, values in known.items():
         choose(f"{name} in {where[:-1]}", getattr(policy, name), values)
-    for name, low in {"max_action_tokens": 1, "pause_tokens": 0, "adapter_rank": 0}.items():
-        if getattr(policy, name) < low:
-            raise BadInput(f"{where}{name} is {getattr(policy, name)}; it must be at least {low}")
+    _check_least(policy, {"max_action_tokens": 1, "pause_tokens": 0, "adapter_rank": 0}, where)
     if policy.temperature <= 0:
         raise BadInput(f"{where}temperature is {policy.temperature!r}; it must be positive")
     if not all(policy.pause_at):
@@ -268,6 +286,8 @@ def _check_policy(policy: PolicySettings, where: str) -> None:
     if policy.adapter_rank and policy.kind != "hf":
         raise BadInput(f"{where}adapter_rank is {policy.adapter_rank}; only a pretrained model (kind: hf) takes adapters")
     model = policy.model
+    if model and policy.kind != "hf":
+        raise BadInput(f"{where}model is {model!r}; only kind: hf reads one")
     if policy.kind == "hf" and not (model == "smollm2" or hub_name(model) or (model and Path(model).exists())):
         raise BadInput(
             f"{where}model is {model!r}; where kind is 'hf' it must be a folder that is here, "
@@ -279,10 +299,13 @@ def _check(preset: Preset, where: str) -> None:
     _check_settings(preset.settings, where)
     for name, section in preset.sandboxes.items():
         choose(f"sandbox in {where}", name, SANDBOXES)
-        _check_settings(_changed(preset.settings, section.settings, f"{where}: {name}: settings"), f"{where}: {name}")
-        _check_policy(section.policy, f"{where}: {name}")
+        here = f"{where}: sandboxes.{name}"
+        _check_settings(_changed(preset.settings, section.settings, f"{here}: settings"), here)
+        _check_policy(section.policy, here)
+        if section.warm_start is not None:
+            _check_warm_start(section.warm_start, here)
         if section.policy.kind == "tiny" and section.warm_start is None:
-            raise BadInput(f"{where}: {name}: policy kind 'tiny' needs a warm_start section, which makes its model")
+            raise BadInput(f"{here}: policy: kind 'tiny' needs a warm_start section, which makes its model")
     for method, parameters in preset.methods.items():
         build(choose(f"method in {where}: methods:", method, METHODS), parameters, f"{where}: methods: ")
     for row in (

@@ -12,7 +12,7 @@ from typing import Any
 from bpo import noise
 from bpo.config import RunConfig
 from bpo.evaluate import by_type, evaluate, panel, plain, success
-from bpo.files import write_json
+from bpo.files import locked, write_json
 from bpo.policies import make_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
@@ -20,7 +20,7 @@ from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
 from bpo.train import Trainer, read_metrics
 
-RESULT = "result.json"
+RESULT, LOCK = "result.json", ".lock"
 # Called with (phase, done, total).
 Report = Callable[[str, int, int], None]
 
@@ -51,18 +51,22 @@ def run(
 
     The result holds the configuration, its origin, the metrics of every update, every evaluated episode and the cost. All
     fields but `origin.host`, `origin.date` and those named `seconds` are a function of configuration, code and versions.
+
+    Errors: BadInput where another process works on the same folder.
     """
     start = time.perf_counter()
     report = report or (lambda phase, done, total: None)
     settings = config.settings
-    policy = make_policy(config, report)
-    trainer = Trainer(config, folder, policy)
-    try:
-        draws = _noise(config, policy, trainer.sandboxes, noise_draws, noise_tasks, report) if noise_draws else []
-        trainer.run(which, lambda done, row: report("train", done, settings.updates))
-        splits = evaluate_splits(config, policy, trainer.sandboxes, report)
-    finally:
-        trainer.close()
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / LOCK, f"another process works on {folder}: wait until it has ended, or name another folder"):
+        policy = make_policy(config, report)
+        trainer = Trainer(config, folder, policy)
+        try:
+            draws = _noise(config, policy, trainer.sandboxes, noise_draws, noise_tasks, report) if noise_draws else []
+            trainer.run(which, lambda done, row: report("train", done, settings.updates))
+            splits = evaluate_splits(config, policy, trainer.sandboxes, report)
+        finally:
+            trainer.close()
     metrics = read_metrics(folder / "metrics.jsonl")
     result = {
         "config": config.plain(),

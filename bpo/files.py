@@ -69,8 +69,14 @@ def published(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold `path` against other processes; a process that dies lets go of it."""
+def locked(path: Path, busy: str = "") -> Iterator[None]:
+    """Hold `path` against other processes; a process that dies lets go of it.
+
+    busy   what BadInput says at once where another process holds it; without it, this one waits
+    """
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise BadInput(busy) from None
         yield

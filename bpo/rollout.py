@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bpo.errors import BadInput, choose
 from bpo.policy import Decision, Policy
 from bpo.sandbox import Observation, Sandbox, Snapshot
 from bpo.select import Boundary, CausalSelector, RootOnly, Selector, windowed
@@ -46,6 +47,13 @@ class Growth:
     nested: bool = False
     fill: str = "none"
     trees: int = 1
+
+    def __post_init__(self):
+        for name, low in {"points": 0, "width": 1, "trees": 1}.items():
+            if getattr(self, name) < low:
+                raise BadInput(f"{name} is {getattr(self, name)!r}; it must be at least {low}")
+        choose("weights", self.weights, ("even", "planned"))
+        choose("fill", self.fill, ("none", "root"))
 
     @property
     def planned_returns(self) -> int:

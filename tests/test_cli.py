@@ -13,7 +13,7 @@ import pytest
 import yaml
 from places import SHARED
 
-from bpo import config
+from bpo import config, experiment
 from bpo.errors import BadInput
 from bpo.methods import MEANING, METHODS, build
 from bpo.provenance import code_fingerprint
@@ -114,6 +114,17 @@ def test_a_preset_is_checked_field_by_field(change, named, tmp_path):
         ({"options": {}, "policy": {"writing": "free", "pause_tokens": -4}}, "pause_tokens is -4; it must be at least 0"),
         ({"options": {}, "policy": {"writing": "free", "pause_at": [""]}}, "pause_at is ['']"),
         ({"options": {}, "policy": {"pause_tokens": 4}}, "need writing: free"),
+        ({"options": {}, "policy": {"temperature": float("nan")}}, "temperature is nan; it must be a finite number"),
+        ({"options": {}, "policy": {"model": "smollm2"}}, "model is 'smollm2'; only kind: hf reads one"),
+        ({"options": {}, "settings": {"lr": float("inf")}}, "lr is inf; it must be a finite number"),
+        ({"options": {}, "settings": {"eval_splits": []}}, "eval_splits is empty"),
+        ({"options": {}, "warm_start": {"size": "big"}}, "unknown size in"),
+        (
+            {"options": {}, "warm_start": {"batch_size": 0}},
+            "sandboxes.webshop: warm_start: batch_size is 0; it must be at least 1",
+        ),
+        ({"options": {}, "warm_start": {"hesitation": 2.0}}, "hesitation is 2.0; it must be a probability"),
+        ({"options": {}, "warm_start": {"vocab_size": 3}}, "vocab_size is 3; it must be at least 300"),
         ({"options": {"splits": "field"}, "settings": {"curve_split": "eval", "eval_splits": ["test"]}}, ""),
     ],
 )
@@ -125,8 +136,8 @@ def test_a_dry_run_refuses_what_could_not_run(section, named, tmp_path):
     done = bpo("train", "--method", "grpo", "--sandbox", "webshop", "--preset", str(path), "--dry-run")
     assert (done.returncode, "Traceback" in done.stderr) == (2 if named else 0, False), done.stderr
     assert named in " ".join(done.stderr.split())
-    if "policy" in section:
-        assert "mine.yaml: webshop: policy" in done.stderr
+    if named and len(section) > 1:
+        assert "mine.yaml: sandboxes.webshop" in done.stderr
 
 
 def test_a_preset_that_is_no_yaml_is_said(tmp_path):
@@ -155,6 +166,7 @@ def test_training_writes_a_run_folder_named_by_content_and_does_not_repeat_it(tm
     assert result["ledger"]["returns"] == 4 * 2 * 13
     assert {"commit", "code", "versions"} <= set(result["origin"])
     assert sorted(path.name for path in folder.iterdir()) == [
+        experiment.LOCK,
         "checkpoint-000003.pt",
         "checkpoint-000004.pt",
         "config.yaml",
@@ -281,7 +293,7 @@ def test_an_interrupt_is_one_sentence_and_exit_code_130():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 130
-    assert done.stderr.strip() == "work: interrupted; a training run goes on from its last checkpoint"
+    assert done.stderr.strip() == "work: interrupted; a training run goes on from its last checkpoint, if it has one"
 
 
 def test_check_fork_ends_with_its_count():

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from bpo import saved
+from bpo.cli_show import LEGEND
 from bpo.config import load_preset
 from bpo.train import Trainer
 from bpo.viz.text import tree_lines
@@ -27,6 +28,11 @@ def show(*arguments, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
+def heading(one) -> list[str]:
+    """The task in the sandbox's words, where it has any."""
+    return [line for line in (one.observations[0] or "").splitlines()[:1] if line.startswith("Task: ")]
+
+
 def test_without_a_number_the_trees_are_listed(run):
     done = show(run)
     assert done.returncode == 0
@@ -42,7 +48,7 @@ def test_a_tree_is_text_whole_where_it_goes_into_a_pipe(run):
     one = saved.read(run)[3]
     done = show(run, "--tree", 3)
     assert done.returncode == 0
-    assert done.stdout.splitlines() == tree_lines(one.tree, one.credit)
+    assert done.stdout.splitlines() == [*heading(one), *tree_lines(one.tree, one.credit), "", *LEGEND]
 
 
 def test_in_a_terminal_no_line_is_broken(run):
@@ -56,7 +62,7 @@ def test_in_a_terminal_no_line_is_broken(run):
     os.close(reading)
     one = saved.read(run)[3]
     assert done.returncode == 0
-    assert written.decode().splitlines() == tree_lines(one.tree, one.credit, 44)
+    assert written.decode().splitlines() == [*heading(one), *tree_lines(one.tree, one.credit, 44), "", *LEGEND]
 
 
 def _read(handle: int) -> bytes:

@@ -20,6 +20,7 @@ from bpo import checkpoint, experiment, saved, update
 from bpo.config import RunConfig, load_preset
 from bpo.credit import bpo_split
 from bpo.errors import BadInput
+from bpo.files import locked
 from bpo.noise import gradient_draws, summary
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import grow
@@ -97,6 +98,16 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
     killed, whole = (json.loads((tmp_path / which / name / "result.json").read_text()) for which in ("killed", "whole"))
     for field in ("evaluation", "ledger", "metrics", "parameters"):
         assert killed[field] == whole[field]
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path):
+    run = config()
+    (tmp_path / "run").mkdir()
+    with locked(tmp_path / "run" / experiment.LOCK):
+        with pytest.raises(BadInput, match=r"another process works on .*run: wait until it has ended"):
+            experiment.run(run, tmp_path / "run")
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [experiment.LOCK]
+    assert experiment.run(run, tmp_path / "run")["metrics"]
 
 
 def test_a_checkpoint_cut_in_half_is_one_clear_error_and_the_previous_one_is_used_on_request(tmp_path):

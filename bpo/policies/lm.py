@@ -65,19 +65,20 @@ class LMPolicy:
     ):
         choose("prompt", prompt, STYLES)
         choose("writing", writing, ("constrained", "free"))
-        for name, value in (
-            ("temperature", temperature),
-            ("max_action_tokens", max_action_tokens),
-            ("batch_tokens", batch_tokens),
+        for kind, name, value in (
+            (float, "temperature", temperature),
+            (int, "max_action_tokens", max_action_tokens),
+            (int, "batch_tokens", batch_tokens),
         ):
-            if not value > 0:
+            if not scalar(kind, value, name) > 0:
                 raise BadInput(f"{name} must be positive, not {value!r}")
         if (pause_tokens or pause_at) and writing != "free":
             raise BadInput("pause_tokens and pause_at pause inside actions that are written freely: they need writing 'free'")
         if scalar(int, cache_bytes, "cache_bytes") < 0:
             raise BadInput(f"cache_bytes is {cache_bytes!r}; it must be a number of bytes, 0 to keep nothing")
         scalar(bool, share, "share")
-        if pause_tokens < 0 or isinstance(pause_at, str) or not all(pause_at):
+        texts = not isinstance(pause_at, str) and all(isinstance(text, str) and text for text in pause_at)
+        if scalar(int, pause_tokens, "pause_tokens") < 0 or not texts:
             raise BadInput(
                 f"pause_tokens is {pause_tokens!r} and pause_at {pause_at!r}; they must be 0 or more, and a list of texts"
             )

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+# Of the models that a warm start makes: hidden size, layers, heads, key-value heads, size of the feed-forward layer.
+SIZES = {
+    "micro": (64, 2, 2, 1, 128),  # for tests
+    "tiny": (128, 4, 4, 2, 256),
+}
+
 
 def hub_name(model: str) -> bool:
     """Whether a model is named as the hub names it, "owner/model", and not as a folder that is here."""

@@ -9,14 +9,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bpo.errors import choose
+from bpo.policies.settings import SIZES
 
 SPECIALS = ("<pad>", "<bos>", "<eos>")
-
-# hidden size, layers, heads, key-value heads, size of the feed-forward layer
-SIZES = {
-    "micro": (64, 2, 2, 1, 128),  # for tests
-    "tiny": (128, 4, 4, 2, 256),
-}
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int = 1024) -> PreTrainedTokenizerFast:

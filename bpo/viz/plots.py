@@ -46,6 +46,8 @@ def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: floa
     reference   where to draw a vertical line
     """
     figure, axes = _axes(6.4, 0.6 + 0.38 * max(len(rows), 1))
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     for index, (value, low, high) in enumerate(rows.values()):
         look = style(index)
         axes.plot([low, high], [index, index], color=look.color, linestyle="-", linewidth=2)
@@ -53,6 +55,9 @@ def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: floa
     if reference is not None:
         axes.axvline(reference, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
     axes.set(xlabel=xlabel, xscale="log", ylim=(len(rows) - 0.5, -0.5))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(range(len(rows)), list(rows))
     return figure
 

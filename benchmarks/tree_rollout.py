@@ -24,7 +24,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 from rich.console import Console
 from rich.table import Table
-from tree_training import file_path, policy_of, tokens_of
+from tree_training import file_path, policy_of, positive, tokens_of
 
 from bpo.methods import build
 from bpo.policies.lm import LMPolicy
@@ -90,13 +90,10 @@ def measured(model: str, method: str, tasks: int, repeats: int) -> dict[str, flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
-    parser.add_argument("--tasks", type=int, default=None, help="default: 8 for tiny, 1 for smollm2")
-    parser.add_argument("--repeats", type=int, default=None, help="default: 3 for tiny, 1 for smollm2")
+    parser.add_argument("--tasks", type=positive, default=None, help="default: 8 for tiny, 1 for smollm2")
+    parser.add_argument("--repeats", type=positive, default=None, help="default: 3 for tiny, 1 for smollm2")
     parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
-    for name in ("tasks", "repeats"):
-        if getattr(given, name) is not None and getattr(given, name) < 1:
-            parser.error(f"--{name} is {getattr(given, name)}; it must be at least 1")
     torch.set_num_threads(1)
     small = given.model == "tiny"
     tasks, repeats = given.tasks or (8 if small else 1), given.repeats or (3 if small else 1)

@@ -198,14 +198,19 @@ def file_path(text: str) -> Path:
     return path
 
 
+def positive(text: str) -> int:
+    """An argument that counts something."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too few; it must be at least 1")
+    return int(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
-    parser.add_argument("--repeats", type=int, default=None, help="default: 5 for tiny, 3 for smollm2")
+    parser.add_argument("--repeats", type=positive, default=None, help="default: 5 for tiny, 3 for smollm2")
     parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
-    if given.repeats is not None and given.repeats < 1:
-        parser.error(f"--repeats is {given.repeats}; it must be at least 1")
     torch.set_num_threads(1)
     repeats = given.repeats or (5 if given.model == "tiny" else 3)
     names = [*SHAPES, HOUSEHOLD]

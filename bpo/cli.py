@@ -14,7 +14,7 @@ from rich.table import Table
 
 from bpo import cli_show
 from bpo.cli_boxes import boxes, swebench
-from bpo.errors import BadInput
+from bpo.errors import BadInput, at_least
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -237,8 +237,7 @@ def exact(
 
 def _at_least(low: int, **options: int) -> None:
     for name, value in options.items():
-        if value < low:
-            raise BadInput(f"--{name} is {value}; it must be at least {low}")
+        at_least(f"--{name}", value, low)
 
 
 def _parameters(pairs: list[str]) -> dict[str, Any]:

@@ -58,9 +58,8 @@ def show(
 
         # A terminal would break long lines and with them the drawing; a file or a pipe gets them whole.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        task, *_ = (found[tree].observations[0] or "").splitlines() or [""]
-        if task.startswith("Task: "):
-            typer.echo(task)
+        if found[tree].words:
+            typer.echo(found[tree].words)
         for line in [*tree_lines(found[tree].tree, found[tree].credit, width), "", *LEGEND]:
             typer.echo(line)
 

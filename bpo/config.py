@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from bpo.errors import BadInput, choose, scalar
+from bpo.errors import BadInput, at_least, choose, scalar
 from bpo.methods import METHODS, Recipe, build
 from bpo.policies.settings import SIZES, PolicySettings, WarmStart, hub_name
 from bpo.sandboxes import SANDBOXES, factory
@@ -236,8 +236,8 @@ def _changed(settings: Settings, changes: Mapping[str, Any], where: str) -> Sett
 
 def _check_settings(s: Settings, where: str) -> None:
     choose(f"schedule in {where}: settings:", s.schedule, ("constant", "cosine"))
-    at_least = {"updates": 0, "tasks_per_update": 1, "epochs": 1, "lr": 0.0, "beta": 0.0, "clip": 0.0, "max_grad_norm": 0.0}
-    at_least |= {
+    least = {"updates": 0, "tasks_per_update": 1, "epochs": 1, "lr": 0.0, "beta": 0.0, "clip": 0.0, "max_grad_norm": 0.0}
+    least |= {
         "curve_every": 0,
         "curve_tasks": 1,
         "eval_tasks": 1,
@@ -245,15 +245,14 @@ def _check_settings(s: Settings, where: str) -> None:
         "checkpoint_every": 1,
         "concurrency": 1,
     }
-    _check_least(s, at_least, f"{where}: settings: ")
+    _check_least(s, least, f"{where}: settings: ")
     if not s.eval_splits:
         raise BadInput(f"{where}: settings: eval_splits is empty; a run is evaluated on one split at least")
 
 
 def _check_least(record: Any, least: Mapping[str, float], where: str) -> None:
     for name, low in least.items():
-        if getattr(record, name) < low:
-            raise BadInput(f"{where}{name} is {getattr(record, name)!r}; it must be at least {low!r}")
+        at_least(f"{where}{name}", getattr(record, name), low)
 
 
 def _check_warm_start(start: WarmStart, where: str) -> None:

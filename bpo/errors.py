@@ -40,6 +40,12 @@ def scalar(kind: type, value: Any, where: str, like: str = "") -> Any:
     return value
 
 
+def at_least(where: str, value: float, low: float) -> None:
+    """Raise BadInput naming `where` and the value if it is below `low`."""
+    if value < low:
+        raise BadInput(f"{where} is {value!r}; it must be at least {low!r}")
+
+
 def require(module: str, extra: str) -> None:
     """Raise BadInput naming the pip command if `module`, which extra `extra` installs, is absent."""
     if importlib.util.find_spec(module) is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bpo.errors import BadInput, choose
+from bpo.errors import at_least, choose
 from bpo.policy import Decision, Policy
 from bpo.sandbox import Observation, Sandbox, Snapshot
 from bpo.select import Boundary, CausalSelector, RootOnly, Selector, windowed
@@ -50,8 +50,7 @@ class Growth:
 
     def __post_init__(self):
         for name, low in {"points": 0, "width": 1, "trees": 1}.items():
-            if getattr(self, name) < low:
-                raise BadInput(f"{name} is {getattr(self, name)!r}; it must be at least {low}")
+            at_least(name, getattr(self, name), low)
         choose("weights", self.weights, ("even", "planned"))
         choose("fill", self.fill, ("none", "root"))
 

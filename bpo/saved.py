@@ -19,6 +19,8 @@ from bpo.sandbox import Observation
 from bpo.tree import ROOT, Step, Tree
 
 FILE = "trees.jsonl"
+# What the text of the root begins with, before the task in words.
+TASK = "Task: "
 # Trees kept of an update, the first ones. One of 13 returns and 90 actions is some 30 kB, so two keep a long run small.
 PER_UPDATE = 2
 FIELDS = ("update", "method", "tree", "observations", "advantage", "weight", "live")
@@ -61,6 +63,12 @@ class SavedTree:
                 others = tree.value[kids] - leave_one_out(tree.value[kids], tree.weight[kids])
                 siblings[kids] = np.where(np.isnan(others), siblings[node], others)
         return siblings
+
+    @property
+    def words(self) -> str:
+        """The task in the sandbox's words, as one line; "" where it has none."""
+        first, *_ = (self.observations[ROOT] or "").splitlines() or [""]
+        return first if first.startswith(TASK) else ""
 
     def to_json(self) -> str:
         """The record as one line of JSON."""
@@ -125,7 +133,7 @@ def observed(tree: Tree) -> tuple[str | None, ...]:
         observation = context if isinstance(context, Observation) else getattr(context, "observation", None)
         texts.append((step.end if step else None) if not kids else observation.text if observation else None)
         if node == ROOT and observation is not None and observation.task:
-            texts[ROOT] = f"Task: {observation.task}\n{observation.text}"
+            texts[ROOT] = f"{TASK}{observation.task}\n{observation.text}"
     return tuple(texts)
 
 

@@ -229,12 +229,13 @@ class CachedRows:
         What several rows begin with, and is not known, is read first, and counted at the first of them.
         """
         counts = [0] * len(self._ids)
-        beginnings = self._beginnings() if self._store.keeps else []
+        known = [self._gather(row) for row in range(len(self._ids))]
+        beginnings = self._beginnings(known) if self._store.keeps else []
         if beginnings:
             for ids, count in zip(beginnings, CachedRows(self._net, self._store, beginnings).read()[1], strict=True):
                 counts[next(row for row, own in enumerate(self._ids) if own[: len(ids)] == ids)] += count
-        for row in range(len(self._ids)):
-            self._gather(row)
+            for row in range(len(self._ids)):
+                self._gather(row)
         logits, own = self._read()
         return logits, [sum(pair) for pair in zip(counts, own, strict=True)]
 
@@ -255,20 +256,18 @@ class CachedRows:
             self._lengths, self._ids = [self._lengths[row] for row in rows], [self._ids[row] for row in rows]
             self._known = [self._known[row] for row in rows]
 
-    def _beginnings(self) -> list[Ids]:
-        """What two rows or more begin with and the store does not know, at every place where rows part."""
+    def _beginnings(self, known: Sequence[int]) -> list[Ids]:
+        """What two rows or more begin with, longer than what is known of them, at every place where rows part."""
         found: dict[Ids, None] = {}
-        rows = sorted(self._ids)
-        for one, other in itertools.pairwise(rows):
-            known = self._store.find(one).length
-            if one[: known + 1] == other[: known + 1]:
-                length = common_length(one, other)
-                if length > known:
-                    found[one[:length]] = None
+        order = sorted(range(len(self._ids)), key=self._ids.__getitem__)
+        for row, following in itertools.pairwise(order):
+            one, other, longer = self._ids[row], self._ids[following], known[row] + 1
+            if len(one) >= longer and one[:longer] == other[:longer]:
+                found[one[: common_length(one, other)]] = None
         return list(found)
 
-    def _gather(self, row: int) -> None:
-        """Copy what the store knows of a row, and this does not, into the buffer."""
+    def _gather(self, row: int) -> int:
+        """Copy what the store knows of a row, and this does not, into the buffer; returns how many tokens the store knows."""
         found = self._store.find(self._ids[row])
         self._known[row] = found.state
         start, held = 0, self._lengths[row]
@@ -280,6 +279,7 @@ class CachedRows:
             start = end
         # Without its state the last token is read again: logits are what is asked for.
         self._lengths[row] = min(held, len(self._ids[row]) - (found.state is None))
+        return found.length
 
     def _read(self) -> tuple[torch.Tensor, list[int]]:
         unread = [ids[length:] for ids, length in zip(self._ids, self._lengths, strict=True)]

@@ -35,9 +35,9 @@ from rich.progress import track
 from rich.table import Table
 
 from bpo.policies.lm import LMPolicy, Step
+from bpo.policies.prefix_sharing import plan
 from bpo.policies.prompts import Context
 from bpo.policies.score import pack, read_before
-from bpo.policies.shared import plan
 from bpo.policy import Decision
 from bpo.sandbox import Observation
 from bpo.sandboxes import factory

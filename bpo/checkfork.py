@@ -18,7 +18,7 @@ SHOWN = 5  # differences that a report describes
 
 
 @dataclass(frozen=True)
-class Report:
+class ForkReport:
     """Result of a check: steps compared with a replay, how many of them (or of the restored states) differed, and the first."""
 
     steps: int
@@ -57,7 +57,7 @@ def check_fork(
     seed: int,
     reference: Callable[[], Any] | None = None,
     propose: Callable[[Observation, np.random.Generator], str] | None = None,
-) -> Report:
+) -> ForkReport:
     """Walk in `games` of the tasks, evenly spread, with `branches` interleaved branches of about `steps` steps each.
 
     At each turn a random branch is restored, its state compared with what that branch saw last, one action played and the new
@@ -84,7 +84,7 @@ def check_fork(
     finally:
         sandbox.close()
         replay.close()
-    return Report(compared, len(differences), tuple(differences[:SHOWN]))
+    return ForkReport(compared, len(differences), tuple(differences[:SHOWN]))
 
 
 def by_verb(observation: Observation, rng: np.random.Generator) -> str:

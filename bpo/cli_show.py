@@ -38,7 +38,7 @@ def show(
     A mean return weighs every leaf by its mass. The picture writes an action where there is room; page and text have them all.
     Where writing pauses inside an action, its pieces end with three dots, and the last line has the whole action.
     """
-    from bpo.saved import read
+    from bpo.tree_log import read
 
     for option, path in (("--html", html), ("--png", png)):
         if path is not None and tree is None:

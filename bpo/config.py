@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from bpo.errors import BadInput, at_least, choose, scalar
-from bpo.methods import METHODS, Recipe, build
+from bpo.methods import METHODS, BuiltMethod, build
 from bpo.policies.settings import SIZES, PolicySettings, WarmStart, hub_name
 from bpo.sandboxes import SANDBOXES, factory
 
@@ -68,7 +68,7 @@ class RunConfig:
     settings: Settings
     seed: int = 0
 
-    def recipe(self) -> Recipe:
+    def recipe(self) -> BuiltMethod:
         """The method with its parameters; a fresh selector each time."""
         return build(self.method, self.parameters)
 

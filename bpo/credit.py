@@ -24,16 +24,16 @@ class Credit:
 
     advantage  float64 [n]  advantage of the edge into the node
     weight     float64 [n]  factor of that edge in the loss
-    live       bool [n]     False where the group behind the advantage had no spread: such an edge sends no gradient at all,
-                            not even that of the KL term
+    has_signal bool [n]     False where the group behind the advantage had no spread: such an edge sends no gradient at all, not
+                            even that of the KL term
     """
 
     advantage: np.ndarray
     weight: np.ndarray
-    live: np.ndarray
+    has_signal: np.ndarray
 
 
-Rule = Callable[..., list[Credit]]
+CreditRule = Callable[..., list[Credit]]
 
 
 def leave_one_out(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -85,8 +85,8 @@ def bpo(
     """The paper's estimator, read literally (arXiv 2607.14171, Eqs. 3 to 5); every edge has weight 1.
 
     At a branch point child k gets A = G_k - mean of the other children's G, where G_k is the return of the path that child k
-    continues. `suffix` is what the steps after it on that path get, which the paper leaves open (OURS): "zero"; "broadcast",
-    A is added on all of them; "nearest", A holds until the next branch point of the path. `prefix="backbone"` adds
+    continues. `suffix` is what the steps after it on that path get, which the paper leaves open (new here): "zero";
+    "broadcast", A is added on all of them; "nearest", A holds until the next branch point of the path. `prefix="backbone"` adds
     lam^(t-u) times the backbone's A to the backbone steps u < t (Eq. 4); "off" leaves them out. Biased in general.
     """
     return [_literal(tree, suffix, prefix, lam) for tree in trees]
@@ -95,7 +95,7 @@ def bpo(
 def bpo_split(
     trees: Sequence[Tree], running: float | None = None, *, root_baseline: str = "trees", shrink: float = 0.0
 ) -> list[Credit]:
-    """Mass splitting (OURS; importance splitting applied to policy gradients): advantage Q_e - b_e, weight m_e.
+    """Mass splitting (new here; importance splitting applied to policy gradients): advantage Q_e - b_e, weight m_e.
 
     Q_e is the mass-weighted mean return of the leaves below the edge, b_e the weighted mean of Q over the other children of
     the nearest branch point at or above it. Above the first branch point `root_baseline` is "trees" (mean root value of the
@@ -107,7 +107,7 @@ def bpo_split(
     roots = np.array([tree.value[ROOT] for tree in trees])
     credits = []
     for i, tree in enumerate(trees):
-        if len(tree.kids[ROOT]) > 1:
+        if len(tree.children[ROOT]) > 1:
             base = 0.0  # never used: every edge has a branch point at or above it
         elif root_baseline == "trees":
             if len(trees) < 2:
@@ -122,17 +122,17 @@ def bpo_split(
 
 
 def _rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Credit:
-    kids = tree.kids[ROOT]
-    if len(kids) < 2 or any(node != ROOT for node in tree.branch_points):
+    children = tree.children[ROOT]
+    if len(children) < 2 or any(node != ROOT for node in tree.branch_points):
         raise ValueError(f"{tree.task}: this rule needs two or more rollouts from the root and no other branch point")
-    returns = np.array([tree.returns[tree.own_leaf(kid)] for kid in kids])
+    returns = np.array([tree.returns[tree.main_leaf(child)] for child in children])
     spread = np.ptp(returns) > SPREAD
-    values = advantages(returns) if spread else np.zeros(len(kids))
-    advantage, live = np.zeros(len(tree)), np.zeros(len(tree), bool)
-    for kid, value in zip(kids, values, strict=True):
-        for node in tree.own_path(kid):
-            advantage[node], live[node] = value, spread
-    return Credit(advantage, _edges_only(tree.mass), live)
+    values = advantages(returns) if spread else np.zeros(len(children))
+    advantage, has_signal = np.zeros(len(tree)), np.zeros(len(tree), bool)
+    for child, value in zip(children, values, strict=True):
+        for node in tree.main_path(child):
+            advantage[node], has_signal[node] = value, spread
+    return Credit(advantage, _edges_only(tree.mass), has_signal)
 
 
 def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:
@@ -145,51 +145,51 @@ def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:
 
     backbone = set(tree.backbone)
     for point in tree.branch_points:
-        kids = tree.kids[point]
-        returns = np.array([tree.returns[tree.own_leaf(kid)] for kid in kids])
+        children = tree.children[point]
+        returns = np.array([tree.returns[tree.main_leaf(child)] for child in children])
         has_spread = bool(np.ptp(returns) > SPREAD)
-        local = leave_one_out(returns, np.full(len(kids), 1 / len(kids)))
-        for kid, value in zip(kids, local, strict=True):
-            credit(kid, value, has_spread)
+        local = leave_one_out(returns, np.full(len(children), 1 / len(children)))
+        for child, value in zip(children, local, strict=True):
+            credit(child, value, has_spread)
             if suffix == "zero":
                 continue
-            for node in tree.own_path(kid)[1:]:
-                if suffix == "nearest" and len(tree.kids[tree.parent[node]]) > 1:
+            for node in tree.main_path(child)[1:]:
+                if suffix == "nearest" and len(tree.children[tree.parent[node]]) > 1:
                     break
                 credit(node, value, has_spread)
         if prefix == "backbone" and point in backbone:
             for node in tree.backbone[1 : tree.depth[point] + 1]:
                 credit(node, lam ** float(tree.depth[point] - tree.depth[node] + 1) * local[0], has_spread)
     # An edge that no group credits belongs to the tree's loss (its KL) as long as the tree has a signal at all.
-    live = spread | (~spread & ~flat & spread.any())
-    return Credit(advantage, _edges_only(np.ones(n)), _edges_only(live))
+    has_signal = spread | (~spread & ~flat & spread.any())
+    return Credit(advantage, _edges_only(np.ones(n)), _edges_only(has_signal))
 
 
 def _split(tree: Tree, base: float, shrink: float) -> Credit:
     n = len(tree)
-    advantage, baseline, live = np.zeros(n), np.full(n, base), np.zeros(n, bool)
-    live[ROOT] = abs(tree.value[ROOT] - base) > SPREAD
+    advantage, baseline, has_signal = np.zeros(n), np.full(n, base), np.zeros(n, bool)
+    has_signal[ROOT] = abs(tree.value[ROOT] - base) > SPREAD
     for node in range(n):
-        kids = list(tree.kids[node])
-        if not kids:
+        children = list(tree.children[node])
+        if not children:
             continue
-        if len(kids) == 1:  # no group: the baseline is the one of the level above
-            (kid,) = kids
-            baseline[kid], live[kid] = baseline[node], live[node]
-            advantage[kid] = tree.value[kid] - baseline[node] if live[node] else 0.0
+        if len(children) == 1:  # no group: the baseline is the one of the level above
+            (child,) = children
+            baseline[child], has_signal[child] = baseline[node], has_signal[node]
+            advantage[child] = tree.value[child] - baseline[node] if has_signal[node] else 0.0
             continue
-        values, weights = tree.value[kids], tree.weight[kids]
+        values, weights = tree.value[children], tree.weight[children]
         # A child with all the weight has no others: nan, and the baseline is again the one of the level above.
         gain = leave_one_out(values, weights)
         if shrink and node != ROOT:
             gain = gain + shrink * (values - gain - baseline[node])
         grouped = ~np.isnan(gain)
-        baseline[kids] = np.where(grouped, values - gain, baseline[node])
+        baseline[children] = np.where(grouped, values - gain, baseline[node])
         # Without shrinkage equal returns have no advantage; with it they may differ from the level above, and count.
         contrast = np.ptp(values) > SPREAD or (shrink > 0 and np.nanmax(np.abs(gain), initial=0.0) > SPREAD)
-        live[kids] = np.where(grouped, contrast, live[node])
-        advantage[kids] = np.where(live[kids], np.where(grouped, gain, values - baseline[node]), 0.0)
-    return Credit(advantage, _edges_only(tree.mass), _edges_only(live))
+        has_signal[children] = np.where(grouped, contrast, has_signal[node])
+        advantage[children] = np.where(has_signal[children], np.where(grouped, gain, values - baseline[node]), 0.0)
+    return Credit(advantage, _edges_only(tree.mass), _edges_only(has_signal))
 
 
 def _edges_only(values: np.ndarray) -> np.ndarray:

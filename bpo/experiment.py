@@ -22,7 +22,7 @@ from bpo.train import Trainer, read_metrics
 
 RESULT, LOCK = "result.json", ".lock"
 # Called with (phase, done, total).
-Report = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 
 
 def finished(config: RunConfig, folder: Path) -> dict[str, Any] | None:
@@ -45,7 +45,7 @@ def run(
     which: str = "latest",
     noise_draws: int = 0,
     noise_tasks: int = 4,
-    report: Report | None = None,
+    report: ReportProgress | None = None,
 ) -> dict[str, Any]:
     """Carry a run to its end, from where it was interrupted, and return what `result.json` says.
 
@@ -90,7 +90,7 @@ def run(
 
 
 def evaluate_splits(
-    config: RunConfig, policy: Policy, sandboxes: list[Sandbox], report: Report | None = None
+    config: RunConfig, policy: Policy, sandboxes: list[Sandbox], report: ReportProgress | None = None
 ) -> dict[str, Any]:
     """Episodes, success and success per task type on every evaluation split of the configuration."""
     settings, splits = config.settings, {}
@@ -103,7 +103,7 @@ def evaluate_splits(
     return splits
 
 
-def start_result(config: RunConfig, folder: Path, report: Report | None = None) -> dict[str, Any]:
+def start_result(config: RunConfig, folder: Path, report: ReportProgress | None = None) -> dict[str, Any]:
     """The initial policy under the same evaluation as every run: the row that all others are compared with."""
     policy = make_policy(config, report)
     make = factory(config.sandbox, config.sandbox_options)
@@ -118,7 +118,7 @@ def start_result(config: RunConfig, folder: Path, report: Report | None = None) 
     return result
 
 
-def _noise(config: RunConfig, policy: Policy, sandboxes, draws: int, width: int, report: Report) -> list[noise.Draw]:
+def _noise(config: RunConfig, policy: Policy, sandboxes, draws: int, width: int, report: ReportProgress) -> list[noise.Draw]:
     # Tasks of the curve split's far end: of the training distribution, neither trained on nor part of the curve.
     pool = list(sandboxes[0].tasks(config.settings.curve_split))
     tasks = [[pool[-1 - (number * width + i) % len(pool)] for i in range(width)] for number in range(draws)]

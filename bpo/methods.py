@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from bpo import credit, select
-from bpo.credit import Rule
+from bpo.credit import CreditRule
 from bpo.errors import KINDS, BadInput, choose, scalar
 from bpo.rollout import Growth
 from bpo.select import Spacing
@@ -32,7 +32,7 @@ class Method:
 
     summary: str
     growth: Callable[[Mapping[str, Any]], Growth]
-    credit: Callable[[Mapping[str, Any]], Rule]
+    credit: Callable[[Mapping[str, Any]], CreditRule]
     defaults: Mapping[str, Any]
     citation: str
     fidelity: str
@@ -41,13 +41,13 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BuiltMethod:
     """A method with its parameters filled in: what the training loop runs."""
 
     name: str
     parameters: Mapping[str, Any]
     growth: Growth
-    credit: Rule
+    credit: CreditRule
     objective: str
 
 
@@ -189,7 +189,7 @@ METHODS: dict[str, Method] = {
             "lam": 0.95,
         },
         citation="He et al. 2026, arXiv 2607.14171",
-        fidelity="Eqs. 3 to 5 literally; OURS: steps after a branch point (broadcast; left open in the paper), token ratios",
+        fidelity="Eqs. 3 to 5 literally; new here: what steps after a branch point get (broadcast), ratios by token",
         bias="biased: post hoc selection, steps counted several times, unbranched steps untrained",
     ),
     "bpo_split": Method(
@@ -211,14 +211,14 @@ METHODS: dict[str, Method] = {
             "root_baseline": "trees",
             "shrink": 0.0,
         },
-        citation="OURS (importance splitting: Kahn and Harris 1951; Glasserman et al. 1999)",
-        fidelity="OURS",
+        citation="new here (importance splitting: Kahn and Harris 1951; Glasserman et al. 1999)",
+        fidelity="new here",
         bias="unbiased",
     ),
 }
 
 
-def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = "") -> Recipe:
+def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = "") -> BuiltMethod:
     """The method `name` with `overrides` on its defaults; BadInput names an unknown method, parameter or unusable value."""
     method = METHODS[choose("method", name, METHODS)]
     parameters = dict(method.defaults)
@@ -233,7 +233,7 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
     growth = method.growth(parameters)
     if name == "bpo_split" and not parameters["root"] and parameters["root_baseline"] == "trees" and growth.trees < 2:
         raise BadInput(f"{where}{name}.root_baseline: 'trees' needs trees >= 2 or root = true (trees is {growth.trees})")
-    return Recipe(name, parameters, growth, method.credit(parameters), method.objective)
+    return BuiltMethod(name, parameters, growth, method.credit(parameters), method.objective)
 
 
 def allowed(name: str, key: str) -> str:

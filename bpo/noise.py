@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from bpo import update
-from bpo.methods import Recipe
+from bpo.methods import BuiltMethod
 from bpo.policy import Policy
 from bpo.rollout import grow
 from bpo.sandbox import Sandbox
@@ -30,7 +30,7 @@ class Draw:
 
 
 def gradient_draws(
-    recipe: Recipe,
+    recipe: BuiltMethod,
     policy: Policy,
     sandboxes: Sequence[Sandbox],
     tasks: Sequence[Sequence[str]],

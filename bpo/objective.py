@@ -4,7 +4,7 @@
     old       float [T]  log-probs under the policy that acted
     reference float [T]  log-probs under the frozen reference, or None
     owner     int64 [T]  the edge each token belongs to
-    advantage, weight  [E]  from the credit rule, as tensors; edges that are not live (see credit.py) are left out by the caller
+    advantage, weight  [E]  from the credit rule, as tensors; edges without a signal (see credit.py) are left out
 
 Each returns (loss, facts). The loss is sum over edges of weight times the edge's loss; the caller divides by the number of
 trees, a constant. Dividing by the realised number of tokens or leaves would bias the gradient (theory.md section 5).
@@ -29,7 +29,7 @@ def ppo_clip(
 ) -> tuple[Any, dict[str, Any]]:
     """PPO's clipped surrogate with token-level ratios (arXiv 1707.06347) plus beta times k3, an estimate of the KL.
 
-    BPO's Eq. 5 uses a whole-action ratio; a product over many tokens is very peaky, so ratios are by token (OURS). The
+    BPO's Eq. 5 uses a whole-action ratio; a product over many tokens is very peaky, so ratios are by token (new here). The
     gradient is that of `reinforce` while every ratio is 1 and beta is 0; with an active clip or a KL term it is biased.
     Facts: sums over tokens of `clipped`, `kl` and `tokens`.
     """

@@ -96,10 +96,10 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Draw:
-    """One action that is still to be drawn: child number `child` of `node`, which gets `share` of the node's mass."""
+    """One action that is still to be drawn: child number `sibling_index` of `node`, which gets `share` of the node's mass."""
 
     node: int
-    child: int
+    sibling_index: int
     context: Any
     snapshot: Snapshot
     backbone: bool
@@ -116,7 +116,7 @@ class _Growing:
         self.key = [*key, zlib.crc32(task.encode()), index]
         self.ledger = Ledger()
         self.parent: list[int] = []
-        self.child: list[int] = []
+        self.sibling_index: list[int] = []
         self.weight: list[float] = []
         self.reward: list[float] = []
         self.entropy: list[float] = []
@@ -132,9 +132,9 @@ class _Growing:
         self.first = _Draw(ROOT, 0, context, sandbox.snapshot(), True, growth.points, None)
         self.candidates: list[tuple[Boundary, _Draw]] = []
 
-    def stream(self, node: int, child: int) -> np.random.Generator:
-        """The random stream of one child, spawned by (seed ..., task, tree, node, child)."""
-        return np.random.default_rng([*self.key, node, child])
+    def stream(self, node: int, sibling_index: int) -> np.random.Generator:
+        """The random stream of one child, spawned by (seed ..., task, tree, node, sibling index)."""
+        return np.random.default_rng([*self.key, node, sibling_index])
 
     def advance(self, draw: _Draw, decision: Decision) -> list[_Draw]:
         """Play one decided action; return the draws that it makes possible, forks first."""
@@ -142,7 +142,7 @@ class _Growing:
         self.ledger.generated += decision.generated
         self.ledger.computed += decision.computed
         forks: list[_Draw] = []
-        if draw.child == 0:
+        if draw.sibling_index == 0:
             self.entropy[draw.node] = decision.entropy
             boundary = self._boundary(draw.node)
             if self._branches(draw, boundary):
@@ -165,7 +165,7 @@ class _Growing:
         if growth.fill == "root":
             used = 1 + sum(fork.node == ROOT for fork in draws)
             missing = (points - len(chosen)) * (growth.width - 1)
-            draws += [replace(self.first, child=used + i, backbone=False) for i in range(missing)]
+            draws += [replace(self.first, sibling_index=used + i, backbone=False) for i in range(missing)]
         self.candidates = []
         return draws
 
@@ -184,7 +184,7 @@ class _Growing:
             task=self.task,
             index=self.index,
             parent=np.array(self.parent, np.int64),
-            child=np.array(self.child, np.int64),
+            sibling_index=np.array(self.sibling_index, np.int64),
             weight=weight,
             reward=np.array(self.reward),
             entropy=np.array(self.entropy),
@@ -198,7 +198,7 @@ class _Growing:
         """A boundary of the finished backbone with the mean entropy of the tokens that were drawn from there on."""
         path, node = [], draw.node
         for following in range(node + 1, len(self.parent)):
-            if self.parent[following] == node and self.child[following] == 0:
+            if self.parent[following] == node and self.sibling_index[following] == 0:
                 path.append(self.steps[following].decision.entropies)  # type: ignore[union-attr]
                 node = following
         return replace(boundary, window=windowed(path))
@@ -214,7 +214,7 @@ class _Growing:
     def _forks(self, draw: _Draw, boundary: Boundary, shares: np.ndarray) -> list[_Draw]:
         points = draw.points - 1 if self.growth.nested else 0
         fork = replace(draw, backbone=False, points=points, last=boundary)
-        return [replace(fork, child=child, share=float(shares[child])) for child in range(1, len(shares))]
+        return [replace(fork, sibling_index=index, share=float(shares[index])) for index in range(1, len(shares))]
 
     def _play(self, draw: _Draw, decision: Decision) -> list[_Draw]:
         if not decision.ended:
@@ -229,18 +229,18 @@ class _Growing:
             return []
         context = self.policy.extend(draw.context, decision, outcome.observation)
         self._note_state(node, outcome.observation, context)
-        return [replace(draw, node=node, child=0, context=context, snapshot=self.sandbox.snapshot(), share=1.0)]
+        return [replace(draw, node=node, sibling_index=0, context=context, snapshot=self.sandbox.snapshot(), share=1.0)]
 
     def _pause(self, draw: _Draw, decision: Decision) -> _Draw:
         """A state inside an action: more has been written, and nothing was done."""
         node = self._append(draw, Step(draw.context, decision), draw.share, 0.0, {})
         context = self.policy.resume(draw.context, decision)
         self.actions[node], self.position[node] = -1, self.policy.context_size(context)
-        return replace(draw, node=node, child=0, context=context, share=1.0)
+        return replace(draw, node=node, sibling_index=0, context=context, share=1.0)
 
     def _append(self, draw: _Draw | None, step: Step | None, share: float, reward: float, outcome: dict) -> int:
         self.parent.append(NO_PARENT if draw is None else draw.node)
-        self.child.append(0 if draw is None else draw.child)
+        self.sibling_index.append(0 if draw is None else draw.sibling_index)
         self.depth.append(0 if draw is None else self.depth[draw.node] + 1)
         self.weight.append(share)
         self.reward.append(reward)
@@ -287,7 +287,7 @@ def grow(
             _grow_wave(growing, policy)
         finally:
             # What is known decides what is read again, and with it the rounding: every wave begins knowing nothing.
-            policy.retain([])
+            policy.evict_except([])
         trees += [one.finish() for one in growing]
         ledger = sum((one.ledger for one in growing), ledger)
         if progress:
@@ -300,7 +300,7 @@ def _grow_wave(growing: list[_Growing], policy: Policy) -> None:
     pending = [(one, one.first) for one in growing]
     while pending:
         contexts = [draw.context for _, draw in pending]
-        decisions = policy.act(contexts, [one.stream(draw.node, draw.child) for one, draw in pending])
+        decisions = policy.act(contexts, [one.stream(draw.node, draw.sibling_index) for one, draw in pending])
         following = []
         ended = False
         for (one, draw), decision in zip(pending, decisions, strict=True):
@@ -312,4 +312,4 @@ def _grow_wave(growing: list[_Growing], policy: Policy) -> None:
         pending = following
         if ended:
             open_ends = [draw for _, draw in pending] + [draw for one in growing for draw in one.reserved]
-            policy.retain([draw.context for draw in open_ends])
+            policy.evict_except([draw.context for draw in open_ends])

@@ -232,7 +232,7 @@ class EquallySpaced(PostHocSelector):
 
 def boundary_at(tree: Tree, node: int) -> Boundary:
     """The boundary in the state of `node`, without its coin (nan): for statistics over grown trees."""
-    window = windowed(tree.steps[following].decision.entropies for following in tree.own_path(node)[1:])  # type: ignore[union-attr]
+    window = windowed(tree.steps[following].decision.entropies for following in tree.main_path(node)[1:])  # type: ignore[union-attr]
     depth, position, actions = int(tree.depth[node]), int(tree.position[node]), int(tree.actions[node])
     return Boundary(depth, position, float(tree.entropy[node]), actions, float("nan"), window)
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import yaml
 
-from bpo import checkpoint, saved, update
+from bpo import checkpoint, tree_log, update
 from bpo.config import RunConfig
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
@@ -82,7 +82,7 @@ class Trainer:
                 if settings.curve_every and self.done % settings.curve_every == 0:
                     row["curve"] = self.curve()
                 self._log(row, writer)
-                saved.append(self.folder / saved.FILE, trees)
+                tree_log.append(self.folder / tree_log.FILE, trees)
                 if self.done % settings.checkpoint_every == 0 or self.done == settings.updates:
                     checkpoint.save(self.folder, self.done, self.state())
                 if progress:
@@ -103,7 +103,7 @@ class Trainer:
         picks = rng.choice(len(self.train_tasks), size=self.config.settings.tasks_per_update, replace=False)
         return [self.train_tasks[int(i)] for i in picks]
 
-    def one_update(self) -> tuple[dict[str, Any], list[saved.SavedTree]]:
+    def one_update(self) -> tuple[dict[str, Any], list[tree_log.SavedTree]]:
         """Rollout, credit, update; returns the row of metrics and the trees that are kept."""
         settings, growth = self.config.settings, self.recipe.growth
         key = (ROLLOUT, self.config.seed, self.done)
@@ -130,7 +130,7 @@ class Trainer:
         self.ledger = self.ledger + ledger
         self.done += 1
         row = self._row(trees, credits, facts, norm, ledger)
-        return row, saved.of_update(self.done, self.config.method, trees, credits)
+        return row, tree_log.of_update(self.done, self.config.method, trees, credits)
 
     def curve(self) -> float:
         """Success on the curve panel: fresh tasks of the training distribution that are neither trained nor evaluated on."""
@@ -216,7 +216,7 @@ class Trainer:
         rows = read_metrics(path) if path.exists() and self.done else []
         kept = [row for row in rows if row["update"] <= self.done]
         write_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
-        saved.truncate(self.folder / saved.FILE, self.done)
+        tree_log.truncate(self.folder / tree_log.FILE, self.done)
 
     def _log(self, row: dict[str, Any], writer) -> None:
         with (self.folder / "metrics.jsonl").open("a") as file:

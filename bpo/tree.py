@@ -18,6 +18,8 @@ from bpo.policy import Decision
 
 ROOT = 0
 NO_PARENT = -1
+# Fields of trees that were written before a field had its present name.
+FORMER = {"child": "sibling_index"}
 
 
 @dataclass(frozen=True)
@@ -38,22 +40,22 @@ class Step:
 class Tree:
     """One rollout tree with n nodes in order of creation (a parent always precedes its children).
 
-    parent    int64 [n]   index of the parent; NO_PARENT at the root
-    child     int64 [n]   rank among the siblings in order of drawing; rank 0 continues the path of its parent
-    weight    float64 [n] share of the parent's mass; the shares of the children of a node sum to one; 1 at the root
-    reward    float64 [n] reward of the edge into the node; 0 at the root
-    entropy   float64 [n] nats, of the policy at the boundary in this state; nan where no action was drawn
-    actions   int64 [n]   number of admissible actions in this state; -1 where any text is allowed, 0 at a leaf
-    position  int64 [n]   context tokens before the decision in this state
-    steps     n entries   the Step of the edge into the node; None at the root
-    outcome   n entries   plain facts about the state (won, truncated, ...), as the sandbox gave them
-    task      the task id; `index` tells the trees of one task apart
+    parent         int64 [n]   index of the parent; NO_PARENT at the root
+    sibling_index  int64 [n]   rank among the siblings in order of drawing; rank 0 continues the path of its parent
+    weight         float64 [n] share of the parent's mass; the shares of the children of a node sum to one; 1 at the root
+    reward         float64 [n] reward of the edge into the node; 0 at the root
+    entropy        float64 [n] nats, of the policy at the boundary in this state; nan where no action was drawn
+    actions        int64 [n]   number of admissible actions in this state; -1 where any text is allowed, 0 at a leaf
+    position       int64 [n]   context tokens before the decision in this state
+    steps          n entries   the Step of the edge into the node; None at the root
+    outcome        n entries   plain facts about the state (won, truncated, ...), as the sandbox gave them
+    task           the task id; `index` tells the trees of one task apart
     """
 
     task: str
     index: int
     parent: np.ndarray
-    child: np.ndarray
+    sibling_index: np.ndarray
     weight: np.ndarray
     reward: np.ndarray
     entropy: np.ndarray
@@ -66,12 +68,12 @@ class Tree:
         return len(self.parent)
 
     @cached_property
-    def kids(self) -> tuple[tuple[int, ...], ...]:
+    def children(self) -> tuple[tuple[int, ...], ...]:
         """Children of every node in order of rank."""
-        kids: list[list[int]] = [[] for _ in range(len(self))]
+        children: list[list[int]] = [[] for _ in range(len(self))]
         for node in range(1, len(self)):
-            kids[self.parent[node]].append(node)
-        return tuple(tuple(sorted(row, key=lambda node: self.child[node])) for row in kids)
+            children[self.parent[node]].append(node)
+        return tuple(tuple(sorted(row, key=lambda node: self.sibling_index[node])) for row in children)
 
     @cached_property
     def depth(self) -> np.ndarray:
@@ -92,12 +94,12 @@ class Tree:
     @cached_property
     def leaves(self) -> np.ndarray:
         """int64, nodes without children."""
-        return np.array([node for node in range(len(self)) if not self.kids[node]], np.int64)
+        return np.array([node for node in range(len(self)) if not self.children[node]], np.int64)
 
     @cached_property
     def branch_points(self) -> np.ndarray:
         """int64, nodes with two or more children."""
-        return np.array([node for node in range(len(self)) if len(self.kids[node]) > 1], np.int64)
+        return np.array([node for node in range(len(self)) if len(self.children[node]) > 1], np.int64)
 
     @cached_property
     def returns(self) -> np.ndarray:
@@ -112,8 +114,8 @@ class Tree:
         """float64 [n], Q of the edge into the node: mass-weighted mean return of the leaves below it."""
         value = self.returns.copy()
         for node in range(len(self) - 1, -1, -1):
-            if self.kids[node]:
-                value[node] = sum(self.weight[kid] * value[kid] for kid in self.kids[node])
+            if self.children[node]:
+                value[node] = sum(self.weight[child] * value[child] for child in self.children[node])
         return value
 
     def path(self, node: int) -> list[int]:
@@ -124,21 +126,21 @@ class Tree:
             node = self.parent[node]
         return path[::-1]
 
-    def own_path(self, node: int) -> list[int]:
+    def main_path(self, node: int) -> list[int]:
         """`node` and what follows it along first children, to the leaf."""
         path = [node]
-        while self.kids[path[-1]]:
-            path.append(self.kids[path[-1]][0])
+        while self.children[path[-1]]:
+            path.append(self.children[path[-1]][0])
         return path
 
-    def own_leaf(self, node: int) -> int:
+    def main_leaf(self, node: int) -> int:
         """The leaf that the path through `node` reaches when it always continues with the first child."""
-        return self.own_path(node)[-1]
+        return self.main_path(node)[-1]
 
     @cached_property
     def backbone(self) -> tuple[int, ...]:
         """Nodes from the root along first children to a leaf."""
-        return tuple(self.own_path(ROOT))
+        return tuple(self.main_path(ROOT))
 
     def validate(self) -> None:
         """Raise ValueError naming the first broken rule of the class docstring."""
@@ -151,17 +153,20 @@ class Tree:
             raise ValueError("node 0 must be the root, with parent -1")
         if any(not 0 <= self.parent[node] < node for node in range(1, n)):
             raise ValueError("a parent must precede its children")
-        for node, kids in enumerate(self.kids):
-            if kids and [int(self.child[kid]) for kid in kids] != list(range(len(kids))):
-                raise ValueError(f"children of node {node} must have ranks 0..{len(kids) - 1}")
-            if kids and not np.isclose(sum(self.weight[kid] for kid in kids), 1.0, atol=1e-12):
+        for node, children in enumerate(self.children):
+            if children and [int(self.sibling_index[child]) for child in children] != list(range(len(children))):
+                raise ValueError(f"children of node {node} must have ranks 0..{len(children) - 1}")
+            if children and not np.isclose(sum(self.weight[child] for child in children), 1.0, atol=1e-12):
                 raise ValueError(f"weights of the children of node {node} must sum to one")
         if (self.weight < 0).any():
             raise ValueError("weights must not be negative")
 
     def to_json(self) -> str:
         """The tree as one JSON document; contexts are left out, NaN is written as null."""
-        plain = {name: getattr(self, name).tolist() for name in ("parent", "child", "weight", "reward", "actions", "position")}
+        plain = {
+            name: getattr(self, name).tolist()
+            for name in ("parent", "sibling_index", "weight", "reward", "actions", "position")
+        }
         plain["entropy"] = [None if np.isnan(x) else float(x) for x in self.entropy]
         plain["steps"] = [None if step is None else vars(step.decision) for step in self.steps]
         return json.dumps({"task": self.task, "index": self.index, **plain, "outcome": list(self.outcome)})
@@ -170,11 +175,14 @@ class Tree:
     def from_json(cls, text: str) -> Tree:
         """Inverse of `to_json` (contexts are None); raises ValueError where the document is not a valid tree."""
         raw = json.loads(text)
+        for before, now in FORMER.items():
+            if before in raw:
+                raw[now] = raw.pop(before)
         missing = [field.name for field in fields(cls) if field.name not in raw]
         if missing:
             raise ValueError(f"not a rollout tree: {missing[0]} is missing")
         steps = tuple(None if step is None else Step(None, _decision(step)) for step in raw["steps"])
-        ints = {name: np.array(raw[name], np.int64) for name in ("parent", "child", "actions", "position")}
+        ints = {name: np.array(raw[name], np.int64) for name in ("parent", "sibling_index", "actions", "position")}
         floats = {name: np.array(raw[name], np.float64) for name in ("weight", "reward")}
         entropy = np.array([np.nan if x is None else x for x in raw["entropy"]])
         tree = cls(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bpo.credit import Credit, Rule
+from bpo.credit import Credit, CreditRule
 from bpo.objective import OBJECTIVES
 from bpo.policy import Policy
 from bpo.tree import ROOT, Tree, edges
@@ -33,18 +33,18 @@ class Batch:
     trees: int
 
 
-def credits_by_task(trees: Sequence[Tree], rule: Rule, running: float | None) -> list[Credit]:
+def credits_by_task(trees: Sequence[Tree], rule: CreditRule, running: float | None) -> list[Credit]:
     """Apply the rule to the trees of each task in turn; one Credit per tree, in the order of `trees`."""
     grouped = itertools.groupby(trees, key=lambda tree: tree.task)
     return [credit for _, group in grouped for credit in rule(list(group), running)]
 
 
 def make_batch(trees: Sequence[Tree], credits: Sequence[Credit]) -> Batch:
-    """Keep the live edges with a free token; the others have no gradient whatever the objective."""
+    """Keep the edges with a signal and a free token; the others have no gradient whatever the objective."""
     keep = []
     for t, node in edges(trees):
         step = trees[t].steps[node]
-        if credits[t].live[node] and credits[t].weight[node] > 0 and step.decision.free:
+        if credits[t].has_signal[node] and credits[t].weight[node] > 0 and step.decision.free:
             keep.append((step, credits[t].advantage[node], credits[t].weight[node]))
     return Batch(
         steps=[(step.context, step.decision) for step, _, _ in keep],
@@ -95,5 +95,5 @@ def root_estimate(tree: Tree, causal: bool, what: str = "won") -> float:
     Mass-weighted over the leaves where branch points are causal; the backbone alone where they were chosen post hoc.
     """
     if not causal:
-        return float(bool(tree.outcome[tree.own_leaf(ROOT)].get(what, False)))
+        return float(bool(tree.outcome[tree.main_leaf(ROOT)].get(what, False)))
     return float(sum(tree.mass[leaf] * bool(tree.outcome[leaf].get(what, False)) for leaf in tree.leaves))

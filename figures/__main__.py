@@ -6,7 +6,7 @@ import argparse
 import lzma
 from pathlib import Path
 
-from bpo.saved import SavedTree
+from bpo.tree_log import SavedTree
 from bpo.viz import plots
 from bpo.viz.trees import tree_figure
 

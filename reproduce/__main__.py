@@ -20,7 +20,7 @@ from rich.table import Table
 
 from bpo.cli import run_app, task_counts
 from bpo.errors import require
-from reproduce.plan import Plan, make_plan
+from reproduce.plan import TablePlan, make_plan
 
 app = typer.Typer(
     help="Reproduce the table of a preset: every row and seed through a notebook, then intervals and figures.",
@@ -99,7 +99,7 @@ def claims() -> None:
     console.print(f"all of it: {ROOT / 'docs' / 'claims.md'}", soft_wrap=True)
 
 
-def checked(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
+def checked(preset: str, sandbox: str, runs: Path, results: Path) -> TablePlan:
     """The plan, once everything that it needs is there."""
     plan = make_plan(preset, sandbox, runs, results)
     for module in ("torch", "papermill", "ipykernel", "matplotlib"):
@@ -107,7 +107,7 @@ def checked(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
     return plan
 
 
-def show_plan(plan: Plan, only: list[str]) -> None:
+def show_plan(plan: TablePlan, only: list[str]) -> None:
     """Print every run with its state."""
     from bpo.experiment import finished
     from reproduce.driver import updates_done

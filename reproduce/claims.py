@@ -68,7 +68,7 @@ class Claim:
 
 def of_rank(rank: int) -> Callable[[Tree], list[int]]:
     """From a tree to its children of this rank (0: the backbone's, 1: the first fork) at every branch point."""
-    return lambda tree: [tree.kids[point][rank] for point in tree.branch_points]
+    return lambda tree: [tree.children[point][rank] for point in tree.branch_points]
 
 
 def conditional_bias(problem: Problem, growth: Growth, rank: int) -> float:
@@ -259,7 +259,7 @@ CLAIMS = (
     ),
     Claim(
         "Where every boundary is branched, the summed loss has the gradient of J.",
-        "Eqs. 3 and 5; what steps after a branch point get is left open (OURS: zero or broadcast)",
+        "Eqs. 3 and 5; what steps after a branch point get is left open (new here: zero or broadcast)",
         suffix_rules,
         "With zero the direction is right and the scale is K, since members are summed. With broadcast a step is counted once "
         "per branch point at or above it, so later steps weigh more and the direction turns.",
@@ -313,7 +313,7 @@ CLAIMS = (
     ),
     Claim(
         "Mass splitting at causal branch points is unbiased for grad J.",
-        "OURS (`bpo_split`; importance splitting)",
+        "new here (`bpo_split`; importance splitting)",
         mass_splitting,
         "By enumeration of all trees, for every causal growth that is listed in the tests.",
         ("notebooks/02_unbiasedness.ipynb", "tests/test_estimators_exact.py"),
@@ -345,7 +345,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# Claims",
         "",
-        "What the paper (arXiv 2607.14171) claims, what we add (OURS), and what is true of it. Made by",
+        "What the paper (arXiv 2607.14171) claims, what we add (new here), and what is true of it. Made by",
         "`python -m reproduce claims` from exact moments on small decision trees; `claims.json` has the digits.",
         "",
         WORDS,

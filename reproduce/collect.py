@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput
-from reproduce.plan import ROOT, Plan, TableRow, add_matched, mean_returns, result_of
+from reproduce.plan import ROOT, TablePlan, TableRow, add_matched, mean_returns, result_of
 
 OFFICIAL, RULES = "official.json", "rules.json"
 # Files that decide what the tables say, given the runs.
@@ -41,7 +41,7 @@ class Collected:
     rules: Mapping[str, Any] | None
 
 
-def collect(plan: Plan) -> Collected:
+def collect(plan: TablePlan) -> Collected:
     """Read the finished runs; BadInput where there is no warm start or not a single run."""
     from bpo.experiment import finished
 

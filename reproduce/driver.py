@@ -21,8 +21,8 @@ from rich.table import Table
 from bpo.errors import BadInput
 from reproduce import markdown, report
 from reproduce.collect import Collected, collect
-from reproduce.plan import Job, Plan, TableRow, add_matched, difference, mean_returns, result_of, select_rows
-from reproduce.processes import Notebook, Pool, check_parameters, relative
+from reproduce.plan import Job, TablePlan, TableRow, add_matched, difference, mean_returns, result_of, select_rows
+from reproduce.processes import Notebook, WorkerPool, check_parameters, relative
 from reproduce.rules import evaluate_rules
 
 TRAIN, TABLES = "10_train.ipynb", "11_tables.ipynb"
@@ -31,7 +31,7 @@ QUIET_S = 30.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepOutcome:
     """What a call of `reproduce` did: runs trained now, runs that were there, and one message per failure."""
 
     trained: int
@@ -39,7 +39,7 @@ class Outcome:
     failures: tuple[str, ...]
 
 
-def run(plan: Plan, *, at_once: int, only: Sequence[str], limit_s: float, console: Console) -> Outcome:
+def run(plan: TablePlan, *, at_once: int, only: Sequence[str], limit_s: float, console: Console) -> SweepOutcome:
     """Stages 0 to 1b. Failures of runs are collected, not raised."""
     rows = select_rows(plan, only)
     check_parameters(train_notebook(plan, plan.jobs(rows)[0]))
@@ -51,11 +51,13 @@ def run(plan: Plan, *, at_once: int, only: Sequence[str], limit_s: float, consol
         if extra:
             console.print(f"returns differ from the plan by more than 5 %: also {', '.join(row.label for row in extra)}")
             more = train(plan, extra, at_once, limit_s, console)
-            outcome = Outcome(outcome.trained + more.trained, outcome.skipped + more.skipped, outcome.failures + more.failures)
+            outcome = SweepOutcome(
+                outcome.trained + more.trained, outcome.skipped + more.skipped, outcome.failures + more.failures
+            )
     return outcome
 
 
-def warm_start(plan: Plan, console: Console) -> dict[str, Any]:
+def warm_start(plan: TablePlan, console: Console) -> dict[str, Any]:
     """Stage 0: make the initial policy, which is cached, and evaluate it."""
     from bpo.experiment import finished, start_result
 
@@ -67,7 +69,7 @@ def warm_start(plan: Plan, console: Console) -> dict[str, Any]:
     return result
 
 
-def train(plan: Plan, rows: Sequence[TableRow], at_once: int, limit_s: float, console: Console) -> Outcome:
+def train(plan: TablePlan, rows: Sequence[TableRow], at_once: int, limit_s: float, console: Console) -> SweepOutcome:
     """Stage 1: the runs of these rows that are not finished, each through the notebook in a process of its own."""
     jobs = plan.jobs(rows)
     todo = [job for job in jobs if result_of(job) is None]
@@ -75,7 +77,7 @@ def train(plan: Plan, rows: Sequence[TableRow], at_once: int, limit_s: float, co
         set_aside(job)
     failures: list[str] = []
     if todo:
-        with _progress(console) as bars, Pool(at_once, limit_s) as pool:
+        with _progress(console) as bars, WorkerPool(at_once, limit_s) as pool:
             board = _Board(bars, len(jobs), todo)
             notebooks = [train_notebook(plan, job) for job in todo]
 
@@ -87,10 +89,10 @@ def train(plan: Plan, rows: Sequence[TableRow], at_once: int, limit_s: float, co
                     console.print(f"[red]failed[/red] {todo[index].title} (traceback in {notebooks[index].target})")
 
             pool.run(notebooks, ended, board.tick)
-    return Outcome(len(todo) - len(failures), len(jobs) - len(todo), tuple(failures))
+    return SweepOutcome(len(todo) - len(failures), len(jobs) - len(todo), tuple(failures))
 
 
-def train_notebook(plan: Plan, job: Job) -> Notebook:
+def train_notebook(plan: TablePlan, job: Job) -> Notebook:
     """The notebook of a run with the parameters that make it this run."""
     return Notebook(
         TRAIN,
@@ -134,7 +136,7 @@ def set_aside(job: Job) -> None:
     os.replace(job.folder, place)
 
 
-def matched_rows(plan: Plan) -> list[TableRow]:
+def matched_rows(plan: TablePlan) -> list[TableRow]:
     """Stage 1b: the rows of the table, with those that matching adds once a branching row is complete."""
     used = {}
     for row in plan.rows:
@@ -203,7 +205,7 @@ def _progress(console: Console) -> Progress:
     return Progress(*columns, console=console)
 
 
-def finish(plan: Plan, limit_s: float, console: Console, *, strict: bool) -> list[str]:
+def finish(plan: TablePlan, limit_s: float, console: Console, *, strict: bool) -> list[str]:
     """Official games and tables from whatever is finished; one message per failure. `strict` raises where nothing is."""
     try:
         official(plan, console)
@@ -214,7 +216,7 @@ def finish(plan: Plan, limit_s: float, console: Console, *, strict: bool) -> lis
         return [str(error)]
 
 
-def official(plan: Plan, console: Console) -> None:
+def official(plan: TablePlan, console: Console) -> None:
     """Stage 1c: warm start and best household row on the official games, where they are; a message where not."""
     from reproduce.official import LABEL, data_folder, evaluate_official
 
@@ -228,7 +230,7 @@ def official(plan: Plan, console: Console) -> None:
         evaluate_official(plan, collect(plan), data, Phases(bars, "official: "))
 
 
-def tables(plan: Plan, limit_s: float, console: Console) -> list[str]:
+def tables(plan: TablePlan, limit_s: float, console: Console) -> list[str]:
     """Stage 2: the tables notebook, unless nothing changed; prints the table. Returns a message where it failed."""
     collected = collect(plan)
     if not report.unchanged(collected, plan.results):
@@ -245,7 +247,7 @@ def tables(plan: Plan, limit_s: float, console: Console) -> list[str]:
         )
         check_parameters(notebook)
         failures: list[str] = []
-        with _progress(console) as bars, Pool(1, limit_s) as pool:
+        with _progress(console) as bars, WorkerPool(1, limit_s) as pool:
             bar = bars.add_task("tables", total=1)
             pool.run([notebook], lambda _, message: failures.extend([f"tables: {message}"] if message else []), lambda: None)
             bars.update(bar, completed=1)
@@ -258,7 +260,7 @@ def tables(plan: Plan, limit_s: float, console: Console) -> list[str]:
     return []
 
 
-def _publish(plan: Plan, collected: Collected, tables_notebook: Notebook) -> None:
+def _publish(plan: TablePlan, collected: Collected, tables_notebook: Notebook) -> None:
     place = plan.results / "notebooks"
     report.publish(tables_notebook.target, place / TABLES)
     seed = plan.sweep.seeds[0]
@@ -287,5 +289,5 @@ def _print(table: dict[str, Any], console: Console) -> None:
         console.print(f"- {sentence}", markup=False, highlight=False)
 
 
-def _told(plan: Plan) -> str:
+def _told(plan: TablePlan) -> str:
     return relative(plan.told) if os.sep in plan.told else plan.told

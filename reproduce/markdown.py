@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpo.stats import RESAMPLES
+from reproduce.paper_figures import START, WORDS, differences
 from reproduce.tables import ABOVE, BELOW, INSIDE
-from reproduce.words import START, WORDS, differences
 
 Row = Mapping[str, Any]
 NONE = "–"

@@ -10,7 +10,7 @@ from typing import Any
 
 from bpo.errors import BadInput
 from reproduce.collect import OFFICIAL, Collected, RowRuns
-from reproduce.plan import Plan
+from reproduce.plan import TablePlan
 
 LABEL = "official ALFWorld games, tiny model"
 
@@ -32,7 +32,7 @@ def best_row(collected: Collected) -> RowRuns:
     return max(collected.rows, key=score)
 
 
-def evaluate_official(plan: Plan, collected: Collected, data: Path, report=None) -> dict[str, Any]:
+def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=None) -> dict[str, Any]:
     """Success of the warm start and of the best row (its first seed) on the first `eval_tasks` official games of each split.
 
     Writes official.json among the runs; what is there from the same code and run is kept.

@@ -47,7 +47,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """A preset on a sandbox, and the folders of its runs and results."""
 
     told: str
@@ -100,7 +100,7 @@ class Plan:
         return jobs
 
 
-def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
+def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> TablePlan:
     """The plan of a preset, checked row by row; BadInput for anything unknown.
 
     Runs and results of the household sandbox are in folders named like the preset, those of others in PRESET-SANDBOX.
@@ -108,7 +108,7 @@ def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
     loaded = load_preset(preset)
     name = loaded.name if sandbox == "household" else f"{loaded.name}-{sandbox}"
     told = str(Path(preset).resolve()) if preset.endswith((".yaml", ".yml")) else preset
-    plan = Plan(told, loaded, sandbox, runs.resolve() / name, results.resolve() / name)
+    plan = TablePlan(told, loaded, sandbox, runs.resolve() / name, results.resolve() / name)
     labels = [row.label for row in plan.rows]
     if not labels or not plan.sweep.seeds:
         raise BadInput(f"preset {preset!r} has no rows or no seeds in its sweep")
@@ -119,7 +119,7 @@ def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> Plan:
     return plan
 
 
-def select_rows(plan: Plan, only: Sequence[str]) -> list[TableRow]:
+def select_rows(plan: TablePlan, only: Sequence[str]) -> list[TableRow]:
     """The rows with these labels, all where none is given; BadInput for an unknown label."""
     for label in only:
         choose(f"row of preset {plan.preset.name}:", label, [row.label for row in plan.rows])
@@ -153,7 +153,7 @@ def mean_returns(results: Sequence[Mapping[str, Any]]) -> float:
     return float(np.mean([row["returns_per_tree"] for run in results for row in run["metrics"] if row["update"] > 0]))
 
 
-def add_matched(plan: Plan, used: Mapping[str, float]) -> list[TableRow]:
+def add_matched(plan: TablePlan, used: Mapping[str, float]) -> list[TableRow]:
     """The rows of the preset, then the baselines at the mean returns of branching rows that no row of theirs matches.
 
     used    mean returns per tree of the rows that are complete, by label

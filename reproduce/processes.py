@@ -46,14 +46,14 @@ def relative(path: Path | str) -> str:
     return os.path.relpath(path, NOTEBOOKS)
 
 
-class Pool:
+class WorkerPool:
     """Runs notebooks, `size` at a time; leaving the `with` block ends the ones that still run, and their kernels."""
 
     def __init__(self, size: int, limit_s: float):
         self.size, self.limit_s = size, limit_s
         self.running: dict[int, tuple[subprocess.Popen, float, Path]] = {}
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def run(self, notebooks: Sequence[Notebook], ended: Callable[[int, str | None], None], tick: Callable[[], None]) -> None:

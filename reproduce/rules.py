@@ -1,4 +1,4 @@
-"""Rule policies on the evaluation tasks: reference rows that need no model. Only WebShop has such."""
+"""RulePolicy policies on the evaluation tasks: reference rows that need no model. Only WebShop has such."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bpo.evaluate import panel
 from bpo.files import write_json
 from bpo.sandboxes import factory
 from reproduce.collect import RULES
-from reproduce.plan import Plan
+from reproduce.plan import TablePlan
 
 
-def evaluate_rules(plan: Plan) -> dict[str, Any] | None:
+def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
     """Score, success and steps of every rule on every evaluation split, kept in rules.json among the runs."""
     from bpo.provenance import code_fingerprint
 

@@ -12,8 +12,8 @@ import numpy as np
 from bpo import stats
 from bpo.stats import Estimate
 from reproduce.collect import Collected, RowRuns
+from reproduce.paper_figures import START, WORDS, tasks
 from reproduce.plan import BASELINES, mean_returns
-from reproduce.words import START, WORDS, tasks
 
 Run = Mapping[str, Any]
 

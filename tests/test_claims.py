@@ -28,7 +28,7 @@ def test_verdicts(rows):
     assert by_place["Theorem 1, second part"] == claims.FAILS
     assert by_place["Theorem 2"] == by_place["Corollary 1"] == claims.HOLDS
     assert by_place["Remark 1"] == claims.CONDITIONS
-    assert by_place["OURS (`bpo_split`; importance splitting)"] == claims.HOLDS
+    assert by_place["new here (`bpo_split`; importance splitting)"] == claims.HOLDS
 
 
 def test_every_claim_points_at_something_that_is_there(rows):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bpo import saved
+from bpo import tree_log
 from bpo.cli_show import LEGEND
 from bpo.config import load_preset
 from bpo.train import Trainer
@@ -36,7 +36,7 @@ def heading(one) -> list[str]:
 def test_without_a_number_the_trees_are_listed(run):
     done = show(run)
     assert done.returncode == 0
-    kept = saved.read(run)
+    kept = tree_log.read(run)
     rows = [line.split() for line in done.stdout.splitlines()[1:-1]]
     assert [(int(row[0]), int(row[1]), int(row[2]), row[-1]) for row in rows] == [
         (number, one.update, len(one.tree.leaves), one.tree.task) for number, one in enumerate(kept)
@@ -45,7 +45,7 @@ def test_without_a_number_the_trees_are_listed(run):
 
 
 def test_a_tree_is_text_whole_where_it_goes_into_a_pipe(run):
-    one = saved.read(run)[3]
+    one = tree_log.read(run)[3]
     done = show(run, "--tree", 3)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [*heading(one), *tree_lines(one.tree, one.credit), "", *LEGEND]
@@ -60,7 +60,7 @@ def test_in_a_terminal_no_line_is_broken(run):
     while chunk := _read(reading):
         written += chunk
     os.close(reading)
-    one = saved.read(run)[3]
+    one = tree_log.read(run)[3]
     assert done.returncode == 0
     assert written.decode().splitlines() == [*heading(one), *tree_lines(one.tree, one.credit, 44), "", *LEGEND]
 
@@ -84,10 +84,10 @@ def test_page_and_picture_are_written(run, tmp_path):
 def test_what_cannot_be_shown_is_one_sentence_and_exit_code_2(run, tmp_path):
     empty = tmp_path / "begun"
     empty.mkdir()
-    (empty / saved.FILE).write_text("")
+    (empty / tree_log.FILE).write_text("")
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / saved.FILE).write_text("{}\n")
+    (broken / tree_log.FILE).write_text("{}\n")
     for arguments, said in (
         ((run, "--tree", 8), "there is no tree 8 in"),
         ((run, "--tree", 8), "(known: from 0 to 7)"),
@@ -96,10 +96,10 @@ def test_what_cannot_be_shown_is_one_sentence_and_exit_code_2(run, tmp_path):
         ((run, "--html", tmp_path / "tree.html"), "--html needs the number of a tree"),
         ((run, "--tree", 0, "--png", tmp_path), "is a folder; it must be the name of a file"),
         ((run, "--tree", 0, "--png", "/proc/tree.png"), "--png '/proc/tree.png' cannot be written: "),
-        ((run, "--tree", 0, "--html", broken / saved.FILE / "tree.html"), "cannot be written: "),
+        ((run, "--tree", 0, "--html", broken / tree_log.FILE / "tree.html"), "cannot be written: "),
         ((tmp_path / "nowhere",), "is no folder"),
         ((tmp_path,), "holds no saved trees: name the folder of a run"),
-        ((broken,), f"{broken / saved.FILE}, line 1: update is missing"),
+        ((broken,), f"{broken / tree_log.FILE}, line 1: update is missing"),
     ):
         done = show(*arguments)
         assert done.returncode == 2, arguments
@@ -110,7 +110,7 @@ def test_what_cannot_be_shown_is_one_sentence_and_exit_code_2(run, tmp_path):
 
 def test_a_run_that_has_kept_none_says_so(tmp_path):
     for text in ("", '{"update": 1'):
-        (tmp_path / saved.FILE).write_text(text)
+        (tmp_path / tree_log.FILE).write_text(text)
         done = show(tmp_path)
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "no trees yet: the run has not finished an update")
 

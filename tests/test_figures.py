@@ -26,8 +26,8 @@ def test_the_trees_have_the_shape_that_is_said(number, leaves, points):
     assert len(set(row[list(tree.backbone)])) == 1
     assert min(row[tree.backbone[0]], leaves - 1 - row[tree.backbone[0]]) > leaves // 4
     words = labels(tree, one.credit, column=20)
-    compared = [kid for point in tree.branch_points for kid in tree.kids[point]]
-    assert np.mean([bool(words[kid]) for kid in compared]) > 0.9
+    compared = [child for point in tree.branch_points for child in tree.children[point]]
+    assert np.mean([bool(words[child]) for child in compared]) > 0.9
     assert None not in one.observations
 
 

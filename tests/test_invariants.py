@@ -100,7 +100,7 @@ def test_rloo_is_bpo_split_with_the_root_as_the_only_branch_point(grown):
     for one, other in zip(credit.rloo(grown), credit.bpo_split(grown), strict=True):
         assert np.array_equal(one.advantage, other.advantage)
         assert np.array_equal(one.weight, other.weight)
-        assert np.array_equal(one.live, other.live)
+        assert np.array_equal(one.has_signal, other.has_signal)
 
 
 @few
@@ -108,14 +108,14 @@ def test_rloo_is_bpo_split_with_the_root_as_the_only_branch_point(grown):
 def test_trees_survive_json(grown):
     tree = grown[0]
     again = Tree.from_json(tree.to_json())
-    for name in ("parent", "child", "weight", "reward", "actions", "position"):
+    for name in ("parent", "sibling_index", "weight", "reward", "actions", "position"):
         assert np.array_equal(getattr(again, name), getattr(tree, name))
     assert np.array_equal(again.entropy, tree.entropy, equal_nan=True)
     assert again.to_json() == tree.to_json()
 
 
 def test_a_group_without_spread_sends_nothing():
-    """Equal returns: no advantage, and the edges are not live, so not even the KL term moves the policy."""
+    """Equal returns: no advantage, and the edges have no signal, so not even the KL term moves the policy."""
     values = [1.0] * 8
     for rule, growth in (
         (credit.rloo, Growth(select.RootOnly(), 1, 4, root=True)),
@@ -125,7 +125,7 @@ def test_a_group_without_spread_sends_nothing():
     ):
         grown, _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (0,))
         out = rule(grown)[0]
-        assert not out.live.any()
+        assert not out.has_signal.any()
         assert not make_batch(grown, [out]).steps
         assert np.abs(out.advantage).max() == 0
 

@@ -20,7 +20,7 @@ from reproduce import driver, markdown, official, report, tables
 from reproduce.__main__ import app
 from reproduce.collect import Collected, RowRuns, collect
 from reproduce.plan import TableRow, add_matched, difference, make_plan
-from reproduce.processes import ROOT, Notebook, Pool, check_parameters
+from reproduce.processes import ROOT, Notebook, WorkerPool, check_parameters
 
 # The branching row has three returns per tree; GRPO matches it, and RLOO at three returns has to be added.
 PRESET = """
@@ -132,7 +132,7 @@ def test_a_rerun_from_nothing_gives_the_same_numbers(world, first):
     plan = plan_of(world, "runs2", "results2")
     driver.warm_start(plan, Console(quiet=True))
     outcome = driver.train(plan, plan.rows, 2, 600.0, Console(quiet=True))
-    assert outcome == driver.Outcome(trained=2, skipped=0, failures=())
+    assert outcome == driver.SweepOutcome(trained=2, skipped=0, failures=())
     added = plan.jobs(driver.matched_rows(plan)[2:])[0].folder  # a third run would prove no more
     shutil.copytree(world / "runs" / "tiny-toy" / added.name, added)
     report.write(collect(plan), plan.results)
@@ -216,7 +216,7 @@ def test_a_process_is_judged_by_how_it_ended(tmp_path):
     sources = {"good": "1 + 1", "error": "1 / 0", "killed": "import os; os._exit(3)"}
     notebooks = [notebook(tmp_path, name, source) for name, source in sources.items()]
     messages = {}
-    with Pool(2, 300.0) as pool:
+    with WorkerPool(2, 300.0) as pool:
         pool.run(notebooks, messages.__setitem__, lambda: None)
     assert messages[0] is None
     assert messages[1] == "ZeroDivisionError: division by zero"
@@ -226,7 +226,7 @@ def test_a_process_is_judged_by_how_it_ended(tmp_path):
 
 def test_a_process_has_a_time_limit(tmp_path):
     messages = {}
-    with Pool(1, 3.0) as pool:
+    with WorkerPool(1, 3.0) as pool:
         pool.run([notebook(tmp_path, "slow", "import time; time.sleep(99)")], messages.__setitem__, lambda: None)
     assert "time limit" in messages[0]
 
@@ -243,7 +243,7 @@ def test_kernels_end_with_the_driver(tmp_path):
         if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
             raise Stop
 
-    with pytest.raises(Stop), Pool(1, 60.0) as pool:
+    with pytest.raises(Stop), WorkerPool(1, 60.0) as pool:
         pool.run([slow], lambda index, message: None, stop_once_it_runs)
     kernel = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 10

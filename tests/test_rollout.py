@@ -55,7 +55,7 @@ def test_a_shortfall_becomes_root_rollouts_only_on_request():
     assert [len(tree.leaves) for tree in trees] == [7, 7]
     trees, _ = grown(Growth(select.TopEntropy(), points=4, width=4, fill="root"), values=shallow)
     assert [len(tree.leaves) for tree in trees] == [13, 13]
-    assert len(trees[0].kids[0]) == 4 + 6
+    assert len(trees[0].children[0]) == 4 + 6
     trees[0].validate()
 
 
@@ -78,7 +78,7 @@ def test_siblings_are_drawn_with_replacement_from_the_policy():
     actions = []
     for seed in range(150):
         trees, _ = grow([TASKS[0]], [ToyTree(range(8))], policy, growth, (seed,))
-        actions += [trees[0].steps[kid].decision.action for kid in trees[0].kids[0]]
+        actions += [trees[0].steps[child].decision.action for child in trees[0].children[0]]
         assert len(trees[0]) == 1 + 3 * 13
     share = actions.count("1") / len(actions)
     assert share == pytest.approx(0.3, abs=4 * np.sqrt(0.21 / len(actions)))

@@ -16,7 +16,7 @@ import pytest
 import torch
 import yaml
 
-from bpo import checkpoint, experiment, saved, update
+from bpo import checkpoint, experiment, tree_log, update
 from bpo.config import RunConfig, load_preset
 from bpo.credit import bpo_split
 from bpo.errors import BadInput
@@ -92,9 +92,9 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
     subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
     assert timeless(metrics) == timeless(tmp_path / "whole" / name / "metrics.jsonl")
     assert weights(tmp_path / "killed" / name) == weights(tmp_path / "whole" / name)
-    trees = (tmp_path / "whole" / name / saved.FILE).read_text()
-    assert trees.count("\n") == 300 * saved.PER_UPDATE
-    assert (tmp_path / "killed" / name / saved.FILE).read_text() == trees
+    trees = (tmp_path / "whole" / name / tree_log.FILE).read_text()
+    assert trees.count("\n") == 300 * tree_log.PER_UPDATE
+    assert (tmp_path / "killed" / name / tree_log.FILE).read_text() == trees
     killed, whole = (json.loads((tmp_path / which / name / "result.json").read_text()) for which in ("killed", "whole"))
     for field in ("evaluation", "ledger", "metrics", "parameters"):
         assert killed[field] == whole[field]
@@ -124,7 +124,7 @@ def test_a_checkpoint_cut_in_half_is_one_clear_error_and_the_previous_one_is_use
     Trainer(run, folder).run("previous")
     assert timeless(folder / "metrics.jsonl") == timeless(whole / "metrics.jsonl")
     assert weights(folder) == weights(whole)
-    assert (folder / saved.FILE).read_text() == (whole / saved.FILE).read_text()
+    assert (folder / tree_log.FILE).read_text() == (whole / tree_log.FILE).read_text()
 
 
 def test_a_run_begun_by_other_code_is_not_continued(tmp_path, monkeypatch):

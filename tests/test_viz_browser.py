@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from places import BROWSER, FLAGS
 
-from bpo import saved, select
+from bpo import select, tree_log
 from bpo.credit import bpo_split
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import Growth, grow
 from bpo.sandboxes.toy import ToyTree
-from bpo.saved import SavedTree
+from bpo.tree_log import SavedTree
 from bpo.viz.page import page
 
 HOSTILE = "</script><script>document.title = 'broken'</script><b id='broken'>"
@@ -35,7 +35,7 @@ def one() -> SavedTree:
     growth = Growth(select.Every(2), points=2, width=2, root=True)
     values = [0, 1, 2, 3, 4, 5, 6, 7]
     (tree,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
-    record = saved.of_update(2, "bpo_split", [tree], bpo_split([tree]))[0]
+    record = tree_log.of_update(2, "bpo_split", [tree], bpo_split([tree]))[0]
     texts = list(record.observations)
     texts[1] = HOSTILE
     return replace(record, observations=tuple(texts))
@@ -87,7 +87,7 @@ def test_pointing_at_an_action_says_everything_about_it(opened, one):
         assert said["entropy, first token"] == f"{number(tree.entropy[parent])} nats"
         assert said["advantage"] == f"{one.credit.advantage[node]:+.3f}"
         assert said["Q (mean return below)"] == number(tree.value[node])
-        where = "" if len(tree.kids[parent]) > 1 else " further up"
+        where = "" if len(tree.children[parent]) > 1 else " further up"
         assert said[f"Q of the siblings{where}"] == number(one.siblings[node])
         assert said["mass"] == number(tree.mass[node])
     assert said["return"] == number(tree.returns[node])
@@ -125,7 +125,7 @@ def test_the_keyboard_reaches_every_part(opened, one):
     assert opened.evaluate(focused) == "1"
     assert shown(opened)["did"] == one.tree.steps[1].decision.action
     opened.keyboard.press("ArrowDown")
-    assert int(opened.evaluate(focused)) not in one.tree.own_path(1)
+    assert int(opened.evaluate(focused)) not in one.tree.main_path(1)
     opened.keyboard.press("Home")
     opened.keyboard.press("Enter")
     assert visible(opened) == {0}

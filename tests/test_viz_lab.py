@@ -14,7 +14,7 @@ import pytest
 from places import BROWSER, FLAGS, ROOT
 
 CELL = """
-from bpo import saved, select
+from bpo import select, tree_log
 from bpo.credit import bpo_split
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import Growth, grow
@@ -24,7 +24,7 @@ from bpo.viz.widget import show
 values = [0, 1, 2, 3, 4, 5, 6, 7]
 growth = Growth(select.Every(2), points=2, width=2, root=True)
 (tree,), _ = grow(["tree-00"], [ToyTree(values)], TabularPolicy.uniform(values), growth, (1,))
-show(saved.of_update(2, "bpo_split", [tree], bpo_split([tree]))[0])
+show(tree_log.of_update(2, "bpo_split", [tree], bpo_split([tree]))[0])
 """
 # Runs the open notebook once its kernel is there.
 RUN_ALL = """async () => {

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from strategies import trees
 
-from bpo import saved
+from bpo import tree_log
 from bpo.credit import bpo_split
-from bpo.saved import SavedTree
 from bpo.tree import ROOT
+from bpo.tree_log import SavedTree
 from bpo.viz.page import page, plain, script
 
 HOSTILE = "</script><script>document.title = 'broken'</script><!-- <b>&amp;\"' \u2028 \ud800 -->"
@@ -24,7 +24,7 @@ def hostile(grown) -> SavedTree:
     tree = grown[0]
     steps = tuple(s and replace(s, decision=replace(s.decision, action=HOSTILE)) for s in tree.steps)
     tree = replace(tree, task=HOSTILE, steps=steps)
-    one = saved.of_update(1, "bpo_split", [tree], bpo_split([tree]))[0]
+    one = tree_log.of_update(1, "bpo_split", [tree], bpo_split([tree]))[0]
     return replace(one, observations=tuple(HOSTILE for _ in range(len(tree))))
 
 
@@ -36,7 +36,7 @@ def data_of(text: str) -> dict:
 @settings(max_examples=10, deadline=None)
 @given(trees())
 def test_every_node_is_in_the_page_with_what_is_known_of_it(grown):
-    one = saved.of_update(3, "bpo_split", grown, bpo_split(grown))[0]
+    one = tree_log.of_update(3, "bpo_split", grown, bpo_split(grown))[0]
     tree, data = one.tree, data_of(page(one))
     assert data == plain(one)
     assert data["title"] == tree.task
@@ -45,11 +45,11 @@ def test_every_node_is_in_the_page_with_what_is_known_of_it(grown):
     for node, row in enumerate(data["nodes"]):
         assert row["observation"] == one.observations[node]
         assert row["parent"] == (None if node == ROOT else tree.parent[node])
-        assert (row["ending"] is None) == bool(tree.kids[node])
+        assert (row["ending"] is None) == bool(tree.children[node])
         if node != ROOT:
             assert row["action"] == tree.steps[node].decision.action
             assert row["log_prob"] == sum(tree.steps[node].decision.log_probs)
-            assert row["q"] - row["siblings"] == pytest.approx(row["advantage"]) or not row["live"]
+            assert row["q"] - row["siblings"] == pytest.approx(row["advantage"]) or not row["has_signal"]
 
 
 @settings(max_examples=3, deadline=None)
@@ -75,7 +75,7 @@ def test_the_script_can_lie_in_a_page_and_asks_for_nothing_from_elsewhere():
 @settings(max_examples=3, deadline=None)
 @given(trees())
 def test_a_page_names_no_address(grown):
-    one = saved.of_update(1, "bpo_split", grown, bpo_split(grown))[0]
+    one = tree_log.of_update(1, "bpo_split", grown, bpo_split(grown))[0]
     text = page(one)
     assert set(re.findall(r"https?://[^\"' ;]+", text)) <= {"http://www.w3.org/2000/svg"}
     assert "default-src 'none'" in text
@@ -88,7 +88,7 @@ def test_the_widget_holds_the_same_data_and_has_a_stable_name(grown):
     pytest.importorskip("anywidget", reason="anywidget is not installed (it is in the extra 'notebooks')")
     from bpo.viz.widget import tree_widget
 
-    one = saved.of_update(1, "bpo_split", grown, bpo_split(grown))[0]
+    one = tree_log.of_update(1, "bpo_split", grown, bpo_split(grown))[0]
     widget = tree_widget(one)
     assert widget.data == plain(one)
     assert repr(widget) == repr(tree_widget(one)) == f"TreeWidget({one.tree.task!r}, {plain(one)['subtitle']!r})"

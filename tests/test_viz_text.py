@@ -14,7 +14,7 @@ def test_every_edge_has_a_line_with_its_numbers(tree):
     assert len(lines) == len(tree)
     assert lines[0] == "tree-00"
     assert sum("-> G = " in line for line in lines) == len(tree.leaves) == 3
-    assert sum("-*" in line for line in lines) == sum(len(tree.kids[b]) for b in tree.branch_points)
+    assert sum("-*" in line for line in lines) == sum(len(tree.children[b]) for b in tree.branch_points)
     assert all("[H 0.69, m " in line for line in lines[1:])
     assert lines[1].startswith("|-* ")
     assert any(line.startswith("`-* ") for line in lines)

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import root_trees, trees
 
-from bpo import saved, select
+from bpo import select, tree_log
 from bpo.credit import bpo_split
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import Growth, grow
 from bpo.sandboxes.toy import ToyTree
-from bpo.saved import SavedTree
+from bpo.tree_log import SavedTree
 from bpo.viz import plots
 from bpo.viz.layout import ending, label_start, labels, rows
 from bpo.viz.trees import tree_figure
@@ -24,7 +24,7 @@ grown = st.one_of(trees(), root_trees())
 
 
 def record(tree) -> SavedTree:
-    return saved.of_update(1, "bpo_split", [tree], bpo_split([tree]))[0]
+    return tree_log.of_update(1, "bpo_split", [tree], bpo_split([tree]))[0]
 
 
 @settings(max_examples=100, deadline=None)
@@ -35,7 +35,7 @@ def test_every_leaf_has_a_row_of_its_own_and_every_path_is_straight(batch):
     assert len(set(row[list(tree.backbone)])) == 1
     for node in range(1, len(tree)):
         assert tree.depth[tree.parent[node]] < tree.depth[node]
-        assert (row[node] == row[tree.parent[node]]) == (tree.child[node] == 0)
+        assert (row[node] == row[tree.parent[node]]) == (tree.sibling_index[node] == 0)
 
 
 @settings(max_examples=100, deadline=None)
@@ -77,8 +77,8 @@ def test_compared_edges_are_labelled_with_their_advantage(tree):
     credit = bpo_split([tree])[0]
     words = labels(tree, credit, column=40)
     for point in tree.branch_points:
-        for kid in tree.kids[point]:
-            assert words[kid] == f"{credit.advantage[kid]:+.2f} {tree.steps[kid].decision.action}"
+        for child in tree.children[point]:
+            assert words[child] == f"{credit.advantage[child]:+.2f} {tree.steps[child].decision.action}"
     assert set(labels(tree, credit, column=0.5)) == {""}
 
 
@@ -107,8 +107,8 @@ def test_equal_trees_are_equal_pictures(tree):
 def test_a_tree_without_any_contrast_and_a_single_path_can_be_drawn():
     growth = Growth(select.RootOnly(), points=0, width=1)
     (tree,), _ = grow(["tree-00"], [ToyTree([0, 0])], TabularPolicy.uniform([0, 0]), growth, (1,))
-    flat = saved.of_update(1, "none", [tree], bpo_split([tree], root_baseline="zero"))[0]
-    assert not flat.credit.live.any()
+    flat = tree_log.of_update(1, "none", [tree], bpo_split([tree], root_baseline="zero"))[0]
+    assert not flat.credit.has_signal.any()
     assert np.abs(flat.credit.advantage).max() == 0
     assert plots.png(tree_figure(flat)).startswith(b"\x89PNG")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpo.credit import Rule
+from bpo.credit import CreditRule
 from bpo.exact.moments import Moments, Sampling, moments
 from bpo.exact.problem import Problem
 from bpo.rollout import Growth
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def check_unbiased(
-    growth: Growth, rule: Rule, *, problems: Sequence[Problem] = PROBLEMS, sampling: Sampling | None = None
+    growth: Growth, rule: CreditRule, *, problems: Sequence[Problem] = PROBLEMS, sampling: Sampling | None = None
 ) -> Verdict:
     """Compare the exact mean of an estimate with grad J on every problem; see `moments` for the arguments.
 

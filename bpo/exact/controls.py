@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from bpo import credit, select
-from bpo.credit import Credit, Rule
+from bpo.credit import Credit, CreditRule
 from bpo.exact.moments import Sampling
 from bpo.rollout import Growth
 from bpo.select import Boundary
@@ -44,9 +44,9 @@ class Control:
 
     wrong: str
     growth: Growth
-    rule: Rule = SPLIT
+    rule: CreditRule = SPLIT
     sampling: Sampling | None = None
-    sound: tuple[Growth, Rule] = (ROOT_ALONE, SPLIT)
+    sound: tuple[Growth, CreditRule] = (ROOT_ALONE, SPLIT)
 
 
 def own_return_in_baseline(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
@@ -56,7 +56,7 @@ def own_return_in_baseline(trees: Sequence[Tree], running: float | None = None) 
         base = np.zeros(len(tree))
         for node in range(1, len(tree)):
             parent = tree.parent[node]
-            base[node] = tree.value[parent] if len(tree.kids[parent]) > 1 else base[parent]
+            base[node] = tree.value[parent] if len(tree.children[parent]) > 1 else base[parent]
         sound = credit.bpo_split([tree], running, root_baseline="zero")[0]
         out.append(replace(sound, advantage=np.where(np.arange(len(tree)) == ROOT, 0.0, tree.value - base)))
     return out
@@ -64,12 +64,12 @@ def own_return_in_baseline(trees: Sequence[Tree], running: float | None = None) 
 
 def weights_by_action(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     """Mass splitting in which a child's share grows with the number of its action."""
-    return [_reweighted(tree, lambda kid, tree=tree: 1.0 + int(tree.steps[kid].decision.action)) for tree in trees]
+    return [_reweighted(tree, lambda child, tree=tree: 1.0 + int(tree.steps[child].decision.action)) for tree in trees]
 
 
 def weights_by_grown_leaves(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     """Mass splitting in which every leaf that grew has the same mass."""
-    return [_reweighted(tree, lambda kid, tree=tree: _leaves_below(tree, kid)) for tree in trees]
+    return [_reweighted(tree, lambda child, tree=tree: _leaves_below(tree, child)) for tree in trees]
 
 
 def token_mean(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
@@ -83,8 +83,8 @@ def without_replacement(tree: Tree) -> float:
     factor = 1.0
     for point in tree.branch_points:
         gone: dict[str, float] = {}
-        for kid in tree.kids[point]:
-            decision = tree.steps[kid].decision
+        for child in tree.children[point]:
+            decision = tree.steps[child].decision
             if decision.action in gone:
                 return 0.0
             factor /= 1.0 - sum(gone.values())
@@ -126,10 +126,10 @@ CONTROLS = {
 def _reweighted(tree: Tree, wish) -> Credit:
     weight = tree.weight.copy()
     for point in tree.branch_points:
-        wishes = np.array([wish(kid) for kid in tree.kids[point]], float)
-        weight[list(tree.kids[point])] = wishes / wishes.sum()
+        wishes = np.array([wish(child) for child in tree.children[point]], float)
+        weight[list(tree.children[point])] = wishes / wishes.sum()
     return credit.bpo_split([replace(tree, weight=weight)], root_baseline="zero")[0]
 
 
 def _leaves_below(tree: Tree, node: int) -> int:
-    return sum(_leaves_below(tree, kid) for kid in tree.kids[node]) or 1
+    return sum(_leaves_below(tree, child) for child in tree.children[node]) or 1

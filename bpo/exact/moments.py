@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from bpo.credit import Credit, Rule
+from bpo.credit import Credit, CreditRule
 from bpo.errors import BadInput
 from bpo.exact.problem import Problem
 from bpo.exact.realise import LIMIT, SAMPLES, Block, Budget, Progress, Shape, blocks, by_shape, one_by_one, state_numbers
@@ -62,7 +62,7 @@ class Moments:
 def moments(
     problem: Problem,
     growth: Growth,
-    rule: Rule,
+    rule: CreditRule,
     *,
     sampling: Sampling | None = None,
     limit: int = LIMIT,
@@ -92,7 +92,7 @@ class _Part:
     returns: int
 
 
-def estimates(shape: Shape, states: np.ndarray, rule: Rule) -> np.ndarray:
+def estimates(shape: Shape, states: np.ndarray, rule: CreditRule) -> np.ndarray:
     """float64 [R, S, F], the gradient estimate of every tree given its states [R, n]."""
     problem = shape.problem
     factors = coefficients(shape, states, rule)
@@ -109,7 +109,9 @@ def factors(credit: Credit) -> np.ndarray:
     return credit.weight * credit.advantage
 
 
-def coefficients(shape: Shape, states: np.ndarray, rule: Rule, of: Callable[[Credit], np.ndarray] = factors) -> np.ndarray:
+def coefficients(
+    shape: Shape, states: np.ndarray, rule: CreditRule, of: Callable[[Credit], np.ndarray] = factors
+) -> np.ndarray:
     """float64 [R, n], weight * advantage of every edge, or what `of` takes from a credit.
 
     Rules of bpo.credit see returns and shape alone and treat the forks of a branch point alike, so trees whose returns differ
@@ -132,19 +134,19 @@ def coefficients(shape: Shape, states: np.ndarray, rule: Rule, of: Callable[[Cre
     return found
 
 
-def looks_at_returns_alone(rule: Rule) -> bool:
+def looks_at_returns_alone(rule: CreditRule) -> bool:
     """True for the credit rules of the library, with or without options."""
     while isinstance(rule, partial):
         rule = rule.func
     return getattr(rule, "__module__", "") == "bpo.credit"
 
 
-def _part(block: Block, rule: Rule) -> _Part:
+def _part(block: Block, rule: CreditRule) -> _Part:
     tree = block.shape.template
     return _Part(block.chance, estimates(block.shape, block.states, rule), len(tree) - 1, len(tree.leaves))
 
 
-def _slow(problem: Problem, growth: Growth, rule: Rule, sampling: Sampling | None, limit: int) -> Iterator[_Part]:
+def _slow(problem: Problem, growth: Growth, rule: CreditRule, sampling: Sampling | None, limit: int) -> Iterator[_Part]:
     for number, (chance, trees) in enumerate(one_by_one(problem, growth)):
         if number == limit:
             raise BadInput(

@@ -27,7 +27,7 @@ SAMPLES = 100_000
 # Realisations per array operation.
 CHUNK = 20_000
 # Cached properties of Tree that parent, child and weight decide.
-STRUCTURE = ("kids", "depth", "mass", "leaves", "branch_points", "backbone")
+STRUCTURE = ("children", "depth", "mass", "leaves", "branch_points", "backbone")
 
 
 Progress = Callable[[int, int], None]  # (realisations done, of how many)
@@ -66,7 +66,7 @@ class TapePolicy:
     def context_size(self, context):
         return len(context)
 
-    def retain(self, contexts):
+    def evict_except(self, contexts):
         """Nothing is kept."""
 
     def act(self, contexts, rngs):
@@ -182,7 +182,7 @@ class Shape:
         tree, groups = self.template, []
         column = {int(leaf): i for i, leaf in enumerate(tree.leaves)}
         for point in tree.branch_points:
-            paths = [tree.own_path(kid) for kid in tree.kids[point] if kid not in tree.backbone]
+            paths = [tree.main_path(child) for child in tree.children[point] if child not in tree.backbone]
             groups.append((np.array([column[path[-1]] for path in paths]), np.array(paths)))
         return groups
 
@@ -268,7 +268,7 @@ def shapes(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> list[
     for actions in itertools.product(range(problem.width), repeat=problem.depth):
         policy = BackbonePolicy(problem, actions)
         tree = grow(TASKS[:1], [_sandbox(problem)], policy, growth, key)[0][0]
-        leaf = state_numbers(problem, tree)[tree.own_leaf(ROOT)]
+        leaf = state_numbers(problem, tree)[tree.main_leaf(ROOT)]
         free = tuple(node for node in range(1, len(tree)) if node not in tree.backbone)
         found.append(Shape(problem, tree, free, float(problem.reach[leaf])))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bpo import credit, select
-from bpo.credit import Rule
+from bpo.credit import CreditRule
 from bpo.errors import BadInput
 from bpo.exact.moments import Z99, Moments, coefficients, moments
 from bpo.exact.problem import Problem
@@ -47,7 +47,7 @@ class Estimator:
     """How a tree grows and who gets credit. `deepest`: the deepest branch depth, which the problem must have."""
 
     growth: Growth
-    rule: Rule
+    rule: CreditRule
     deepest: int = 0
 
 
@@ -201,7 +201,7 @@ def _theorem2(problem: Problem, depth: int, width: int, root: Variance, budget: 
 
 
 def advantage_variance(
-    problem: Problem, growth: Growth, rule: Rule, nodes: Callable[[Tree], Sequence[int]], budget: Budget = USUAL
+    problem: Problem, growth: Growth, rule: CreditRule, nodes: Callable[[Tree], Sequence[int]], budget: Budget = USUAL
 ) -> Variance:
     """Variance, over all trees, of the mean of the advantages of the edges into `nodes(tree)`."""
     exact, found = blocks(problem, growth, budget)

@@ -12,10 +12,10 @@ from bpo.policies.trie import Node, forced
 from bpo.policy import Decision
 
 
-class Pen:
+class ActionDecoder:
     """One decision while it is written. `choices` says what may come next; `push` takes a token and returns what to feed.
 
-    A pen that returns nothing to feed has finished. The first choice's entropy is the decision's.
+    A decoder that returns nothing to feed has finished. The first choice's entropy is the decision's.
     """
 
     def __init__(self):
@@ -46,7 +46,7 @@ class Pen:
         )
 
 
-class TriePen(Pen):
+class TrieDecoder(ActionDecoder):
     """Constrained writing: only tokens that lead to an admissible action; runs without a choice are written at once."""
 
     def __init__(self, root: Node):
@@ -79,7 +79,7 @@ class TriePen(Pen):
         return () if self.finished else (token, *run)
 
 
-class FreePen(Pen):
+class FreeDecoder(ActionDecoder):
     """Free writing: any token, until `over` says so or `limit` tokens are written; `parse` finds the action.
 
     draft   tokens of the action that are written already, where writing has paused; pauses says whether to pause again
@@ -120,25 +120,25 @@ def write(
     rows,
     logits: torch.Tensor,
     at: Sequence[int],
-    pens: Sequence[Pen],
+    decoders: Sequence[ActionDecoder],
     rngs: Sequence[np.random.Generator],
     temperature: float,
 ) -> list[int]:
-    """Write every pen to its end; returns how many tokens the model read for each.
+    """Write every decoder to its end; returns how many tokens the model read for each.
 
     rows   what the model has read; logits [rows, vocabulary]: what it thinks comes next
-    at     the row of each pen. Pens share a row until they part, and what they write alike is read once, for the first of them
+    at     the row of each decoder. Decoders share a row until they part; what they write alike is read once, for the first
     """
     live = list(enumerate(at))
-    read = [0] * len(pens)
+    read = [0] * len(decoders)
     while True:
         picks, log_probs, entropies = draw(
-            logits[[row for _, row in live]], [pens[i].choices for i, _ in live], [rngs[i] for i, _ in live], temperature
+            logits[[row for _, row in live]], [decoders[i].choices for i, _ in live], [rngs[i] for i, _ in live], temperature
         )
         places: dict[tuple[int, tuple[int, ...]], list[int]] = {}
         for (i, row), token, log_prob, entropy in zip(live, picks, log_probs, entropies, strict=True):
-            pens[i].entropies.append(entropy)
-            feed = pens[i].push(token, log_prob)
+            decoders[i].entropies.append(entropy)
+            feed = decoders[i].push(token, log_prob)
             if feed:
                 places.setdefault((row, feed), []).append(i)
         if not places:

@@ -15,10 +15,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from bpo.errors import BadInput, choose, scalar
-from bpo.policies import lora, shared
-from bpo.policies.decode import FreePen, Pen, TriePen, write
-from bpo.policies.kv import CachedRows, PlainRows, PrefixStore, pad
+from bpo.policies import lora, prefix_sharing
+from bpo.policies.decode import ActionDecoder, FreeDecoder, TrieDecoder, write
 from bpo.policies.net import Net
+from bpo.policies.prefix_cache import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.prompts import STYLES, Context
 from bpo.policies.score import pack, read_before, token_log_probs
 from bpo.policies.settings import hub_name
@@ -40,7 +40,7 @@ class LMPolicy:
     max_action_tokens  where free writing is cut off
     pause_tokens, pause_at   free writing pauses inside an action every so many tokens (0: never) and wherever one of these
                        texts has been written: a boundary where a tree can branch (its entropy is that of the next token)
-    batch_tokens       most padded tokens in one forward pass; on a processor, training is a third slower at 16,384
+    batch_tokens       most padded tokens in one forward pass; on a CPU, training is a third slower at 16,384
     cache_bytes        most memory for keys and values kept between two calls of `act`; 0 keeps none
     share              train on what sequences share once, where that is cheaper (see `shared`); a model whose keys and values
                        are not plain, or that recomputes activations (gradient checkpointing), is trained on each by itself
@@ -123,31 +123,33 @@ class LMPolicy:
         """One decision per context, in order.
 
         What contexts share is read once, and so is what is written alike after the same context: `prefilled` and `computed`
-        count it at the first of those decisions. Everything read stays known until `retain` says that it is not needed.
+        count it at the first of those decisions. Everything read stays known until `evict_except` says that it is not needed.
         """
         if self._net.version() != self._stored_version:
             self._store.clear()
             self._stored_version = self._net.version()
-        pens = [self._pen(context) for context in contexts]
+        decoders = [self._decoder(context) for context in contexts]
         prefilled, computed = [0] * len(contexts), [0] * len(contexts)
-        for group in self._groups(contexts, [i for i, pen in enumerate(pens) if not pen.finished]):
-            self._act_group(group, contexts, pens, rngs, prefilled, computed)
-        return [pen.decision(pen.action, *counts) for pen, *counts in zip(pens, prefilled, computed, strict=True)]
+        for group in self._groups(contexts, [i for i, decoder in enumerate(decoders) if not decoder.finished]):
+            self._act_group(group, contexts, decoders, rngs, prefilled, computed)
+        return [
+            decoder.decision(decoder.action, *counts) for decoder, *counts in zip(decoders, prefilled, computed, strict=True)
+        ]
 
-    def retain(self, contexts: Sequence[Context]) -> None:
+    def evict_except(self, contexts: Sequence[Context]) -> None:
         """Free the keys and values of what is neither on the way to one of these contexts nor goes on from one of them.
 
         A prompt that is rendered anew may begin like any before it: in that style all is freed when no context is left.
         """
         if self._style.appends or not contexts:
-            self._store.retain([context.ids for context in contexts])
+            self._store.evict_except([context.ids for context in contexts])
 
-    def _pen(self, context: Context) -> Pen:
+    def _decoder(self, context: Context) -> ActionDecoder:
         actions = context.observation.actions
         if self._constrained:
-            return TriePen(self._style.codec.trie(_listed(actions)))
+            return TrieDecoder(self._style.codec.trie(_listed(actions)))
         parse, limit = lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"]
-        return FreePen(self._style.ended, parse, limit, context.draft, self._pauses, self.tokenizer.decode)
+        return FreeDecoder(self._style.ended, parse, limit, context.draft, self._pauses, self.tokenizer.decode)
 
     def _pauses(self, written: list[int]) -> bool:
         """Whether free writing pauses after its last token."""
@@ -170,8 +172,8 @@ class LMPolicy:
         wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), first[contexts[i].ids], i))
         return [[wanted[k] for k in group] for group in _by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
 
-    def _act_group(self, group: list[int], contexts, pens, rngs, prefilled: list[int], computed: list[int]) -> None:
-        texts = [contexts[i].ids + pens[i].start for i in group]
+    def _act_group(self, group: list[int], contexts, decoders, rngs, prefilled: list[int], computed: list[int]) -> None:
+        texts = [contexts[i].ids + decoders[i].start for i in group]
         place = {ids: row for row, ids in enumerate(dict.fromkeys(texts))}
         at = [place[ids] for ids in texts]
         if self._net.kv_shape is None:
@@ -179,9 +181,9 @@ class LMPolicy:
         else:
             rows = CachedRows(self._net, self._store, list(place))
         logits, unread = rows.read()
-        written = write(rows, logits, at, [pens[i] for i in group], [rngs[i] for i in group], self.temperature)
+        written = write(rows, logits, at, [decoders[i] for i in group], [rngs[i] for i in group], self.temperature)
         for i, row, count in zip(group, at, written, strict=True):
-            prefilled[i] = max(unread[row] - len(pens[i].start), 0)
+            prefilled[i] = max(unread[row] - len(decoders[i].start), 0)
             computed[i] = unread[row] + count
             unread[row] = 0  # the others that stand in this row found it read
 
@@ -216,7 +218,7 @@ class LMPolicy:
         where = [(row_of[step], len(steps[step][0].ids) + j - 1) for step, j in places]
         planned = self._plan(rows)
         if planned is not None:
-            logits = shared.staged(self._net, planned, where, self.batch_tokens)
+            logits = prefix_sharing.staged(self._net, planned, where, self.batch_tokens)
         else:
             # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
             ids, _ = pad(rows, self._net.device)
@@ -235,11 +237,11 @@ class LMPolicy:
             count += sum(map(len, rows)) if planned is None else planned.unique
         return count
 
-    def _plan(self, rows: Sequence[tuple[int, ...]]) -> shared.Plan | None:
+    def _plan(self, rows: Sequence[tuple[int, ...]]) -> prefix_sharing.SharingPlan | None:
         """How to read what sequences share once; None where each is better read by itself."""
         if not self.settings["share"] or self._net.kv_shape is None or self.model.is_activation_checkpointing:
             return None
-        return shared.best(rows, self.batch_tokens, self._net.pair_cost)
+        return prefix_sharing.best(rows, self.batch_tokens, self._net.pair_cost)
 
     def batches(self, steps: Sequence[Step]) -> list[list[int]]:
         """Indices of the steps in groups of at most `batch_tokens` tokens: unique ones where they are shared, else padded."""
@@ -248,7 +250,7 @@ class LMPolicy:
         for index, row in enumerate(row_of):
             members[row].append(index)
         if self._plan(rows) is not None:
-            groups = shared.together(rows, self.batch_tokens)
+            groups = prefix_sharing.together(rows, self.batch_tokens)
         else:
             order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
             groups = [[order[k] for k in group] for group in _by_budget([len(rows[row]) for row in order], self.batch_tokens)]

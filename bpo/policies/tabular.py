@@ -59,7 +59,7 @@ class TabularPolicy:
     def context_size(self, context: Observation) -> int:
         return context.step
 
-    def retain(self, contexts: Sequence[Observation]) -> None:
+    def evict_except(self, contexts: Sequence[Observation]) -> None:
         """A table keeps nothing of the paths it acts on."""
 
     def parameters(self) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""A language model small enough to train on a laptop's processor, and a tokenizer for its domain."""
+"""A language model small enough to train on a laptop's CPU, and a tokenizer for its domain."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SHORTEST = 5
 
 
 def rows(tree: Tree) -> np.ndarray:
-    """int64 [n], the row of every node, 0 at the top: one row per leaf, shared by all nodes of the path to it (`own_path`).
+    """int64 [n], the row of every node, 0 at the top: one row per leaf, shared by all nodes of the path to it (`main_path`).
 
     Forks leave their path upwards and downwards in turn, and the later a fork leaves the nearer it stays. So with depth along x
     the backbone and every other path are straight, and no two edges cross.
@@ -26,8 +26,8 @@ def rows(tree: Tree) -> np.ndarray:
     free = iter(range(len(tree)))
 
     def place(start: int) -> None:
-        path = tree.own_path(start)
-        forks = [fork for node in path for fork in tree.kids[node][1:]]
+        path = tree.main_path(start)
+        forks = [fork for node in path for fork in tree.children[node][1:]]
         for fork in forks[1::2]:
             place(fork)
         found[path] = next(free)
@@ -48,13 +48,13 @@ def labels(tree: Tree, credit: Credit, column: float) -> list[str]:
     past the next branch point of its path, where edges bend away.
     """
     words = [""] * len(tree)
-    starts = [ROOT, *(kid for kids in tree.kids for kid in kids[1:])]
+    starts = [ROOT, *(child for children in tree.children for child in children[1:])]
     for start in starts:
-        path = tree.own_path(start)
-        stops = [float(tree.depth[node]) for node in path if len(tree.kids[node]) != 1]
+        path = tree.main_path(start)
+        stops = [float(tree.depth[node]) for node in path if len(tree.children[node]) != 1]
         written = 0.0
         for node in path if start != ROOT else path[1:]:
-            compared = len(tree.kids[tree.parent[node]]) > 1
+            compared = len(tree.children[tree.parent[node]]) > 1
             begin = float(label_start(tree, node))
             room = int((min(stop for stop in stops if stop >= tree.depth[node]) - begin) * column)
             if begin < written:
@@ -66,7 +66,7 @@ def labels(tree: Tree, credit: Credit, column: float) -> list[str]:
 
 def label_start(tree: Tree, node: int) -> float:
     """Where along x the label of the edge into `node` begins: right of its parent, behind the bend where others leave there."""
-    return tree.depth[node] - 1 + (BEND if len(tree.kids[tree.parent[node]]) > 1 else MARGIN)
+    return tree.depth[node] - 1 + (BEND if len(tree.children[tree.parent[node]]) > 1 else MARGIN)
 
 
 def ending(tree: Tree, leaf: int) -> str:
@@ -77,7 +77,7 @@ def ending(tree: Tree, leaf: int) -> str:
 
 
 def _compared(tree: Tree, credit: Credit, node: int, room: int) -> str:
-    number = signed(credit.advantage[node], bool(credit.live[node]))
+    number = signed(credit.advantage[node], bool(credit.has_signal[node]))
     action = one_line(action_of(tree, node))
     left = room - len(number) - 1
     if len(action) > left:

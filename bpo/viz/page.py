@@ -8,8 +8,8 @@ import math
 from importlib import resources
 from typing import Any
 
-from bpo.saved import SavedTree
 from bpo.tree import ROOT
+from bpo.tree_log import SavedTree
 from bpo.viz.layout import ending, label_start, labels, rows
 from bpo.viz.text import action_of, one_line, summary, tree_lines
 
@@ -33,13 +33,13 @@ def plain(saved: SavedTree) -> dict[str, Any]:
     row, words = rows(tree), labels(tree, credit, COLUMN)
     nodes = []
     for node in range(len(tree)):
-        step, leaf = tree.steps[node], not tree.kids[node]
+        step, leaf = tree.steps[node], not tree.children[node]
         nodes.append(
             {
                 "parent": None if node == ROOT else int(tree.parent[node]),
                 "x": int(tree.depth[node]),
                 "y": int(row[node]),
-                "branch": len(tree.kids[node]) > 1,
+                "branch": len(tree.children[node]) > 1,
                 "label": words[node],
                 "label_x": float(label_start(tree, node)) if node != ROOT else 0.0,
                 "action": action_of(tree, node),
@@ -48,7 +48,7 @@ def plain(saved: SavedTree) -> dict[str, Any]:
                 "entropy": _number(tree.entropy[node]),
                 "advantage": float(credit.advantage[node]),
                 "weight": float(credit.weight[node]),
-                "live": bool(credit.live[node]),
+                "has_signal": bool(credit.has_signal[node]),
                 "mass": float(tree.mass[node]),
                 "q": _number(tree.value[node]),
                 "siblings": _number(saved.siblings[node]),

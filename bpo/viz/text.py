@@ -21,14 +21,14 @@ def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = Non
     lines = [one_line(tree.task)]
 
     def walk(node: int, indent: str) -> None:
-        kids = tree.kids[node]
-        while len(kids) == 1:
-            lines.append(_line(tree, kids[0], credit, indent, width))
-            kids = tree.kids[kids[0]]
-        for number, kid in enumerate(kids):
-            last = number == len(kids) - 1
-            lines.append(_line(tree, kid, credit, f"{indent}{'`-' if last else '|-'}* ", width))
-            walk(kid, indent + ("   " if last else "|  "))
+        children = tree.children[node]
+        while len(children) == 1:
+            lines.append(_line(tree, children[0], credit, indent, width))
+            children = tree.children[children[0]]
+        for number, child in enumerate(children):
+            last = number == len(children) - 1
+            lines.append(_line(tree, child, credit, f"{indent}{'`-' if last else '|-'}* ", width))
+            walk(child, indent + ("   " if last else "|  "))
 
     walk(ROOT, "")
     return lines
@@ -45,9 +45,9 @@ def one_line(text: str) -> str:
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
 
 
-def signed(value: float, live: bool = True) -> str:
+def signed(value: float, has_signal: bool = True) -> str:
     """An advantage as it is printed; one that sends no gradient has no sign."""
-    return f"{value:+.2f}" if live else f"{abs(value):.2f}"
+    return f"{value:+.2f}" if has_signal else f"{abs(value):.2f}"
 
 
 def summary(tree: Tree) -> str:
@@ -60,9 +60,9 @@ def summary(tree: Tree) -> str:
 def _line(tree: Tree, node: int, credit: Credit | None, start: str, width: int | None) -> str:
     action = one_line(action_of(tree, node))
     entropy = tree.entropy[tree.parent[node]]
-    advantage = "" if credit is None else f", A {signed(credit.advantage[node], bool(credit.live[node]))}"
+    advantage = "" if credit is None else f", A {signed(credit.advantage[node], bool(credit.has_signal[node]))}"
     numbers = f" [H {entropy:.2f}, m {tree.mass[node]:.3f}{advantage}]"
-    if not tree.kids[node]:
+    if not tree.children[node]:
         numbers += f" -> G = {tree.returns[node]:g}"
     if np.isnan(entropy):
         numbers = ""

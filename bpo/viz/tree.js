@@ -55,7 +55,7 @@ function facts(nodes, index) {
     texts.push(["saw", before.observation ?? "(not recorded)"]);
     texts.push(["did", node.action]);
     numbers.push(["log-prob", number(node.log_prob)], ["entropy, first token", `${number(before.entropy)} nats`]);
-    numbers.push(["advantage", node.live ? signed(node.advantage) : "none: sends no gradient"]);
+    numbers.push(["advantage", node.has_signal ? signed(node.advantage) : "none: sends no gradient"]);
     numbers.push(["Q (mean return below)", number(node.q)]);
     numbers.push([before.branch ? "Q of the siblings" : "Q of the siblings further up", number(node.siblings)]);
     numbers.push(["mass", number(node.mass)], ["weight in the loss", number(node.weight)]);
@@ -71,8 +71,8 @@ function facts(nodes, index) {
 /** Draw `data`, as page.py makes it, into the element `host`. */
 export function draw(host, data) {
   const nodes = data.nodes;
-  const kids = nodes.map(() => []);
-  nodes.forEach((node, index) => node.parent !== null && kids[node.parent].push(index));
+  const children = nodes.map(() => []);
+  nodes.forEach((node, index) => node.parent !== null && children[node.parent].push(index));
   const folded = new Set();
   let current = 0;
 
@@ -107,21 +107,21 @@ export function draw(host, data) {
     group.words.textContent = node.label;
     group.end = shape("text", "bpo-label", group);
     const strength = data.limit ? Math.abs(node.advantage) / data.limit : 0;
-    const sign = !node.live ? "flat" : node.advantage < 0 ? "minus" : node.advantage > 0 ? "plus" : "zero";
+    const sign = !node.has_signal ? "flat" : node.advantage < 0 ? "minus" : node.advantage > 0 ? "plus" : "zero";
     group.line.classList.add(`bpo-${sign}`);
     if (node.branch) group.classList.add("bpo-branch");
     if (node.ending !== null) group.classList.add(node.won ? "bpo-won" : "bpo-lost");
     group.line.style.setProperty("--strength", `${Math.round(25 + 75 * strength)}%`);
-    if (node.live) group.line.style.strokeWidth = `${(1 + 4 * Math.sqrt(node.mass)).toFixed(2)}px`;
+    if (node.has_signal) group.line.style.strokeWidth = `${(1 + 4 * Math.sqrt(node.mass)).toFixed(2)}px`;
     const action = node.parent === null ? "start" : node.action;
-    const gain = node.parent === null ? "" : node.live ? `, advantage ${signed(node.advantage)}` : ", no gradient";
+    const gain = node.parent === null ? "" : node.has_signal ? `, advantage ${signed(node.advantage)}` : ", no gradient";
     group.setAttribute("aria-label", action + gain + (node.ending === null ? "" : `, ${node.ending}`));
     group.setAttribute("aria-level", node.x + 1);
     return group;
   });
 
-  const below = (index) => kids[index].flatMap((kid) => [kid, ...below(kid)]);
-  const leaves = (index) => below(index).filter((node) => !kids[node].length).length;
+  const below = (index) => children[index].flatMap((child) => [child, ...below(child)]);
+  const leaves = (index) => below(index).filter((node) => !children[node].length).length;
   const hidden = (index) => {
     for (let up = nodes[index].parent; up !== null; up = nodes[up].parent) if (folded.has(up)) return true;
     return false;
@@ -152,7 +152,7 @@ export function draw(host, data) {
       const closed = folded.has(index);
       group.end.textContent = closed ? `+ ${plural(leaves(index), "leaf").replace("leafs", "leaves")}` : (node.ending ?? "");
       group.classList.toggle("bpo-folded", closed);
-      if (kids[index].length) group.setAttribute("aria-expanded", String(!closed));
+      if (children[index].length) group.setAttribute("aria-expanded", String(!closed));
     });
   }
 
@@ -178,7 +178,7 @@ export function draw(host, data) {
   }
 
   function fold(index) {
-    if (!kids[index].length) return;
+    if (!children[index].length) return;
     if (!folded.delete(index)) folded.add(index);
     place();
   }
@@ -211,7 +211,7 @@ export function draw(host, data) {
     if (index === null || event.ctrlKey || event.altKey || event.metaKey) return;
     const moves = {
       ArrowLeft: () => nodes[index].parent ?? index,
-      ArrowRight: () => (folded.has(index) ? index : (kids[index][0] ?? index)),
+      ArrowRight: () => (folded.has(index) ? index : (children[index][0] ?? index)),
       ArrowUp: () => beside(index, -1),
       ArrowDown: () => beside(index, 1),
       Home: () => 0,

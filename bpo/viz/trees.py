@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bpo.errors import require
-from bpo.saved import SavedTree
+from bpo.tree_log import SavedTree
 from bpo.viz.layout import BEND, ending, label_start, labels, rows
 from bpo.viz.palette import GREY, MINUS, PLUS, ZERO
 from bpo.viz.text import one_line, summary
@@ -85,7 +85,7 @@ def _draw_edges(axes: Any, saved: SavedTree, sheet: _Sheet, colors: Any) -> None
     for node in range(1, len(tree)):
         parent, advantage = tree.parent[node], credit.advantage[node]
         look = {"color": GREY, "linewidth": 0.8, "linestyle": DOTS}
-        if credit.live[node]:
+        if credit.has_signal[node]:
             width = 0.9 + 3.6 * np.sqrt(tree.mass[node])
             look = {"color": colors.to_rgba(advantage), "linewidth": width, "linestyle": DASHES if advantage < 0 else "-"}
         line = _edge(sheet.x[parent], sheet.y[parent], sheet.x[node], sheet.y[node])
@@ -105,7 +105,7 @@ def _draw_nodes(axes: Any, saved: SavedTree, sheet: _Sheet) -> None:
     # The largest mark is that of one nat, or of the most uncertain state above it; narrow columns get small marks.
     largest = (44 if sheet.roomy else 16) * min(1.0, sheet.column / 0.6) ** 2
     area = 4 + largest * np.nan_to_num(tree.entropy) / max(float(np.nanmax(tree.entropy)), 1.0)
-    states = np.array([node for node in range(len(tree)) if len(tree.kids[node]) == 1], np.int64)
+    states = np.array([node for node in range(len(tree)) if len(tree.children[node]) == 1], np.int64)
     for some, marker, face, more in ((states, "o", "white", 0), (tree.branch_points, "D", "black", 8)):
         axes.scatter(x[some], y[some], s=area[some] + more, marker=marker, c=face, edgecolors="black", linewidths=0.6, zorder=3)
     won = np.array([bool(tree.outcome[leaf].get("won", tree.returns[leaf] > 0)) for leaf in tree.leaves])

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from bpo.errors import require
-from bpo.saved import SavedTree
+from bpo.tree_log import SavedTree
 from bpo.viz import plots
 from bpo.viz.page import plain, script, style
 from bpo.viz.trees import tree_figure

@@ -10,8 +10,8 @@ import torch
 from rooms import demonstration, play, room, streams
 
 from bpo.errors import BadInput
-from bpo.policies.kv import PlainRows
 from bpo.policies.lm import LMPolicy
+from bpo.policies.prefix_cache import PlainRows
 from bpo.sandbox import Observation
 
 

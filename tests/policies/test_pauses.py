@@ -41,8 +41,8 @@ def test_trees_branch_inside_actions(make_policy, sandboxes, prompt):
                 assert (tree.reward[node], tree.outcome[node], tree.actions[node]) == (0.0, {}, -1)
                 assert tree.position[node] == len(step.context.ids) + 4
                 # What follows goes on from these tokens, in the same state.
-                for kid in tree.kids[node]:
-                    following = tree.steps[kid].context
+                for child in tree.children[node]:
+                    following = tree.steps[child].context
                     assert following.ids == step.context.ids + step.decision.tokens
                     assert following.draft == step.context.draft + step.decision.tokens
                     assert following.observation is step.context.observation

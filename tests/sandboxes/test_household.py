@@ -14,7 +14,7 @@ from bpo.sandbox import Sandbox, Snapshot, SnapshotError
 
 pytest.importorskip("alfworld", reason="the household extra is not installed")
 
-from bpo.sandboxes.household import Household, Portable, demonstration, play
+from bpo.sandboxes.household import Household, PortableHousehold, demonstration, play
 
 TASK = "small/train/000003"
 
@@ -150,10 +150,10 @@ def test_portable_states_continue_alike_in_another_instance(sandbox):
 
 CHILD = """
 import json, sys
-from bpo.sandboxes.household import Household, Portable
+from bpo.sandboxes.household import Household, PortableHousehold
 task, actions = json.loads(sys.argv[1])
 sandbox = Household("small")
-seen = sandbox.resume(Portable(task, tuple(actions)))
+seen = sandbox.resume(PortableHousehold(task, tuple(actions)))
 game = sandbox.game(task).text
 print(json.dumps([seen.text, seen.actions, seen.task, seen.step, sandbox.state_key(), game.problem, game.grammar]))
 """
@@ -189,7 +189,7 @@ def test_forks_are_independent(sandbox):
         forks[0].restore(sandbox.snapshot())
     keys = []
     for number, fork in enumerate(forks):
-        sandbox.resume(Portable(TASK, (*walk(sandbox, TASK, 3, 5)[0], here.actions[number])))
+        sandbox.resume(PortableHousehold(TASK, (*walk(sandbox, TASK, 3, 5)[0], here.actions[number])))
         keys.append(sandbox.state_key())
         assert fork.state_key() == keys[-1]
         fork.close()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bo
 
 from bpo.errors import BadInput  # noqa: E402
 from bpo.sandbox import SnapshotError  # noqa: E402
-from bpo.sandboxes.shell import Limits, Shell, clean, open_workspace, tiers, turns  # noqa: E402
+from bpo.sandboxes.shell import Limits, Shell, agent_format, clean, open_workspace, tiers  # noqa: E402
 from bpo.sandboxes.shell import store as stores  # noqa: E402
 from bpo.sandboxes.shell.bubblewrap import find  # noqa: E402
 from bpo.sandboxes.shell.layers import compared  # noqa: E402
@@ -205,7 +205,7 @@ def test_files_are_written_and_read(tree, tier):
 @needs("A")
 def test_programs_of_this_host_all_work(tree):
     """Where both are installed, the bubblewrap of PyPI and the system's, with overlays mounted before it."""
-    store = stores.Store()
+    store = stores.LayerStore()
     programs = find(store)
     store.close()
     assert programs
@@ -366,7 +366,7 @@ def test_endings_are_told(tree, tier):
     with open_workspace(tree, tier=tier, limits=Limits(seconds=1)) as box:
         slow = box.run("echo begun; sleep 30")
         assert (slow.code, slow.ended, slow.output) == (-1, "timeout", "begun\n")
-        assert "too long" in turns.shown(slow)
+        assert "too long" in agent_format.shown(slow)
         assert box.run("exit 7").code == 7
         assert box.run("kill -TERM $$").code == 143
         assert box.run("cat", stdin=b"\xff given").output == "\ufffd given"
@@ -375,11 +375,11 @@ def test_endings_are_told(tree, tier):
 
 
 def test_long_output_is_shown_without_its_middle():
-    text = turns.shown(Result(0, "a" * 6000 + "b" * 6000, "exit", 0.1))
+    text = agent_format.shown(Result(0, "a" * 6000 + "b" * 6000, "exit", 0.1))
     assert "<elided_chars>2000</elided_chars>" in text
     assert "a" * 5000 in text
     assert "a" * 5001 not in text
-    assert "<output>\nshort\n</output>" in turns.shown(Result(0, "short\n", "exit", 0.1))
+    assert "<output>\nshort\n</output>" in agent_format.shown(Result(0, "short\n", "exit", 0.1))
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_long_output_is_shown_without_its_middle():
     ],
 )
 def test_submission(output, code, expected):
-    assert turns.submission(Result(code, output, "exit", 0.1)) == expected
+    assert agent_format.submission(Result(code, output, "exit", 0.1)) == expected
 
 
 def test_a_session_of_the_sandbox():

@@ -16,7 +16,7 @@ from places import SHARED
 from bpo.errors import BadInput
 from bpo.sandbox import SnapshotError
 from bpo.sandboxes import fork_check
-from bpo.sandboxes.shell import findings, turns
+from bpo.sandboxes.shell import agent_format, findings
 from bpo.sandboxes.swebench import SweBench, ToolError, grade, load, logs, opened, prepare, release
 from bpo.sandboxes.swebench.environments import pinned
 from bpo.sandboxes.swebench.instances import named, touched
@@ -315,7 +315,7 @@ def said(command):
     return f"I look around.\n\n```mswea_bash_command\n{command}\n```\n"
 
 
-SUBMIT = f"git diff > /tmp/patch.txt && echo {turns.SUBMIT} && cat /tmp/patch.txt"
+SUBMIT = f"git diff > /tmp/patch.txt && echo {agent_format.SUBMIT} && cat /tmp/patch.txt"
 
 
 def test_four_forks_of_a_real_issue_are_judged_apart(sandbox):

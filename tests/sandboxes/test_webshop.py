@@ -220,7 +220,7 @@ def test_a_session_goes_where_its_clicks_lead(shop):
     shop.step("click[< prev]")
     assert (shop.state.page, shop.state.asin, shop.state.opened) == (pages.RESULTS, "", {asin})
     shop.step("click[back to search]")
-    assert shop.state == pages.State()
+    assert shop.state == pages.ShopState()
 
 
 def test_a_click_on_an_option_changes_the_state_and_not_the_text(shop):
@@ -247,7 +247,7 @@ def test_a_text_in_two_groups_is_one_clickable_of_the_last(shop):
     product = replace(next(iter(shop.shop.catalogue)), options=(("size", ("one", "two")), ("pack", ("two", "buy now", "3 [x"))))
     catalogue = type("Catalogue", (), {"product": lambda self, asin: product, "search": lambda self, query: ()})()
     store = type(shop.shop)(catalogue)
-    state = pages.State(pages.ITEM, query="x", asin=product.asin)
+    state = pages.ShopState(pages.ITEM, query="x", asin=product.asin)
     names = store.clickables(state)
     assert names == ("back to search", "< prev", "description", "features", "reviews", "buy now", "one", "two", "3 [x")
     assert "click[3 [x]" not in store.clicks(state)  # it would be read as another name

@@ -19,7 +19,7 @@ from bpo.files import locked, write_json
 from bpo.sandboxes.codefix.edits import between
 from bpo.sandboxes.codefix.grader import Grader, allowed
 from bpo.sandboxes.codefix.mutate import KINDS, Mutant, mutants
-from bpo.sandboxes.codefix.problems import Problem, bare
+from bpo.sandboxes.codefix.problems import CodeProblem, bare
 
 # Kinds of change, how many at once, and how many lines the function may have, by difficulty.
 DIFFICULTIES = {
@@ -37,7 +37,7 @@ UNSEEN, PANEL, SEEN = 0.2, 0.1, 0.15
 class Bug:
     """A broken program: a task.
 
-    `kinds` of its changes; `seconds` of the processor that a repair may take.
+    `kinds` of its changes; `seconds` of CPU time that a repair may take.
     """
 
     problem: str
@@ -51,7 +51,7 @@ class Bug:
         return self.kinds[0] if len(self.kinds) == 1 else "two changes"
 
 
-def generated(problems: Sequence[Problem], difficulty: str, grader: Grader) -> list[Bug]:
+def generated(problems: Sequence[CodeProblem], difficulty: str, grader: Grader) -> list[Bug]:
     """Bugs of a difficulty in these problems, each of which fails its tests while the program that it was made from passes.
 
     Made once and kept in the cache. Mutants that do not come to an end are left out, since every run of their tests would take
@@ -66,21 +66,21 @@ def generated(problems: Sequence[Problem], difficulty: str, grader: Grader) -> l
     return [Bug(**{**row, "kinds": tuple(row["kinds"])}) for row in json.loads(path.read_text())]
 
 
-def _identity(problems: Sequence[Problem], difficulty: str) -> str:
+def _identity(problems: Sequence[CodeProblem], difficulty: str) -> str:
     here = Path(__file__).parent
     code = [(here / f"{name}.py").read_text() for name in ("mutate", "edits", "bugs", "judge")]
     parts = [difficulty, platform.python_version(), *code]
     return hashlib.sha256("\0".join([*parts, *map(repr, problems)]).encode()).hexdigest()[:24]
 
 
-def _made(problems: Sequence[Problem], difficulty: str, grader: Grader) -> list[Bug]:
+def _made(problems: Sequence[CodeProblem], difficulty: str, grader: Grader) -> list[Bug]:
     kinds, changes, longest = DIFFICULTIES[difficulty]
     correct = {problem.name: bare(problem.program) for problem in problems}
     verdicts = grader.grade_all([(correct[problem.name], problem, 5.0) for problem in problems])
     wrong = [problem.name for problem, verdict in zip(problems, verdicts, strict=True) if not verdict.passed]
     if wrong:
         raise BadInput(f"the correct program of {wrong[0]} does not pass its own tests here")
-    tried: list[tuple[Bug, Problem]] = []
+    tried: list[tuple[Bug, CodeProblem]] = []
     seen: set[str] = set()
     for problem, verdict in zip(problems, verdicts, strict=True):
         if correct[problem.name].count("\n") <= longest:
@@ -124,7 +124,7 @@ def _sampled(program: str, entry: str, kinds: Sequence[str], changes: int, rng: 
     return found
 
 
-def given(problems: Sequence[Problem], seconds: float = 5.0) -> list[Bug]:
+def given(problems: Sequence[CodeProblem], seconds: float = 5.0) -> list[Bug]:
     """The broken programs that a collection brings along."""
     return [Bug(p.name, ("given",), p.broken, seconds) for p in problems if p.broken is not None]
 

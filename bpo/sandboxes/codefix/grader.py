@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bpo.sandboxes.codefix import judge
-from bpo.sandboxes.codefix.problems import Problem
+from bpo.sandboxes.codefix.problems import CodeProblem
 from bpo.sandboxes.shell import Limits, Workspace, open_workspace
 from bpo.sandboxes.shell.host import interpreter
 from bpo.sandboxes.shell.launch import Failure
@@ -29,8 +29,8 @@ LIMITS = Limits(seconds=300, memory=1024 * 2**20, disk=64 * 2**20, processes=32)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How a program does its tests: "pass", "fail" with the name of the exception, or "timeout"; processor seconds."""
+class ProgramVerdict:
+    """How a program does its tests: "pass", "fail" with the name of the exception, or "timeout"; CPU seconds."""
 
     verdict: str
     detail: str
@@ -47,9 +47,9 @@ class Grader:
 
     def __init__(self, tier: str = "auto", allow_unsafe: bool = False):
         self._workspace = open_workspace(None, interpreter(), tier, LIMITS, allow_unsafe=allow_unsafe)
-        self._known: dict[str, Verdict] = {}
+        self._known: dict[str, ProgramVerdict] = {}
 
-    def grade(self, program: str, problem: Problem, seconds: float = FIRST, box: Workspace | None = None) -> Verdict:
+    def grade(self, program: str, problem: CodeProblem, seconds: float = FIRST, box: Workspace | None = None) -> ProgramVerdict:
         """The verdict on one program; `box`, if given, is where it lies, and a fork of it is where it is judged."""
         key = hashlib.sha256(f"{seconds}\0{problem.tests}\0{program}".encode()).hexdigest()
         if key not in self._known:
@@ -57,11 +57,11 @@ class Grader:
         return self._known[key]
 
     def grade_all(
-        self, cases: Sequence[tuple[str, Problem, float]], progress: Callable[[int], None] | None = None
-    ) -> list[Verdict]:
-        """Verdicts on many (program, problem, seconds), on all processors."""
+        self, cases: Sequence[tuple[str, CodeProblem, float]], progress: Callable[[int], None] | None = None
+    ) -> list[ProgramVerdict]:
+        """Verdicts on many (program, problem, seconds), on all CPUs."""
         batches = [cases[i : i + BATCH] for i in range(0, len(cases), BATCH)]
-        found: list[Verdict] = []
+        found: list[ProgramVerdict] = []
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for verdicts in pool.map(lambda batch: self._run([_case(*case) for case in batch]), batches):
                 found += verdicts
@@ -69,17 +69,17 @@ class Grader:
                     progress(len(found))
         return found
 
-    def _run(self, cases: list[dict], box: Workspace | None = None) -> list[Verdict]:
+    def _run(self, cases: list[dict], box: Workspace | None = None) -> list[ProgramVerdict]:
         (fork,) = (box or self._workspace).fork()
         with closing(fork):
             command = (sys.executable, "-I", "-S", "-c", JUDGE)
             seconds = min(LIMITS.seconds, WALL * len(cases))
             result = fork.execute(command, stdin=json.dumps(cases).encode(), seconds=seconds)
         try:
-            return [Verdict(*row) for row in json.loads(result.output)]
+            return [ProgramVerdict(*row) for row in json.loads(result.output)]
         except (ValueError, TypeError):
             if len(cases) == 1:
-                return [Verdict("fail", result.note or "the tests could not be run", result.seconds)]
+                return [ProgramVerdict("fail", result.note or "the tests could not be run", result.seconds)]
             if result.ended == "exit":
                 raise Failure(f"programs could not be judged: {result.output[:300]}") from None
             return [self._run([case])[0] for case in cases]
@@ -94,10 +94,10 @@ def shared(tier: str, allow_unsafe: bool) -> Grader:
     return _SHARED.setdefault((tier, allow_unsafe), grader)
 
 
-def allowed(reference: Verdict) -> float:
+def allowed(reference: ProgramVerdict) -> float:
     """Processor seconds for programs that stand in for one that took as long as this."""
     return max(LEAST, round(TIMES * reference.seconds, 1))
 
 
-def _case(program: str, problem: Problem, seconds: float) -> dict:
+def _case(program: str, problem: CodeProblem, seconds: float) -> dict:
     return {"program": program, "tests": problem.tests, "seconds": seconds}

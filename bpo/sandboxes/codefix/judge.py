@@ -1,7 +1,7 @@
 """Runs programs with their tests; started as a script in a box. It imports nothing but the standard library.
 
 Standard input is JSON: a list of {"program", "tests", "seconds"}. Standard output is a JSON list of
-[verdict, detail, processor seconds], verdict "pass", "fail" (an exception, named in the detail) or "timeout". Each program runs
+[verdict, detail, CPU seconds], verdict "pass", "fail" (an exception, named in the detail) or "timeout". Each program runs
 in a process of its own, whose output is dropped. That it passed is written to a pipe after the last test: a program that ends
 early has not passed. A program that looks for that pipe can forge its verdict: this is a measure, no guard.
 """
@@ -23,7 +23,7 @@ def child(case: dict, pipe: int) -> None:
     for number in (0, 1, 2):
         os.dup2(null, number)
     signal.setitimer(signal.ITIMER_PROF, case["seconds"])
-    # A program that sleeps uses no processor time.
+    # A program that sleeps uses no CPU time.
     signal.alarm(30)
     space = {"__name__": "solution"}
     try:

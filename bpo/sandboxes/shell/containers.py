@@ -20,7 +20,7 @@ from bpo.sandboxes.shell.bubblewrap import AGENT
 from bpo.sandboxes.shell.launch import Failure, Process
 from bpo.sandboxes.shell.layers import Entry
 from bpo.sandboxes.shell.limits import Limits, Result
-from bpo.sandboxes.shell.store import Layer, Store
+from bpo.sandboxes.shell.store import Layer, LayerStore
 
 ENGINES = ("docker", "podman")
 # Engines allow some 125 layers of an image; a deeper one is written anew as one layer.
@@ -75,7 +75,7 @@ class ContainerTier:
     name = "D"
     network = "none"
 
-    def __init__(self, store: Store, base: Path | None, image: str, readable: Sequence[str], folder: str):
+    def __init__(self, store: LayerStore, base: Path | None, image: str, readable: Sequence[str], folder: str):
         self.store, self.readable, self.folder = store, tuple(readable), folder
         self._engine, self.origin = engine()
         self._numbers = itertools.count()
@@ -195,7 +195,7 @@ class ContainerTier:
         layer.image, layer.height = tag, 1
 
     def _state(self, container: str) -> dict | None:
-        done = self._ask("inspect", "--format", "{{json .State}}", container)
+        done = self._ask("inspect", "--format", "{{json .ShellState}}", container)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def _ended(self, container: str, result: Result, state: Mapping, limits: Limits) -> Result:

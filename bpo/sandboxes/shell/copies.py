@@ -11,11 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bpo.sandboxes.shell import host, warden
+from bpo.sandboxes.shell import host, landlock_runner
 from bpo.sandboxes.shell.launch import Failure, Process, size
 from bpo.sandboxes.shell.layers import Entry, compared
 from bpo.sandboxes.shell.limits import ARGUMENT, Limits, Result
-from bpo.sandboxes.shell.store import Layer, Store, may_become_nobody
+from bpo.sandboxes.shell.store import Layer, LayerStore, may_become_nobody
 
 TREE, TMP = "u", "s"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -28,10 +28,10 @@ class CopyTier:
     its /tmp is $TMPDIR beside it; in what a command prints, both are written as in the other tiers.
     """
 
-    def __init__(self, store: Store, base: Path, readable: Sequence[str], folder: str, confined: bool):
+    def __init__(self, store: LayerStore, base: Path, readable: Sequence[str], folder: str, confined: bool):
         self.store, self.base, self.readable, self.folder, self.confined = store, base, tuple(readable), folder, confined
         self.name = "B" if confined else "C"
-        number = warden.version()
+        number = landlock_runner.version()
         self.origin = f"Landlock {number}" if confined else "no confinement"
         self.network = ("no TCP; UDP is open" if number >= 4 else "open") if confined else "open"
         self._empty = store.make()
@@ -71,7 +71,7 @@ class CopyTier:
             told = json.dumps(orders)
             if len(told) >= ARGUMENT:  # the command fits, what is told of it beside does not
                 return Result(126, f"bash: Argument list too long ({len(told)} bytes)\n", "exit", 0.0)
-            arguments = [sys.executable, "-I", "-S", warden.__file__, told]
+            arguments = [sys.executable, "-I", "-S", landlock_runner.__file__, told]
             process = Process(arguments, stdin, (writing,), end=_end)
             written = lambda: size(layer.folder) - before  # noqa: E731 - read while the command runs
             result = process.run(limits, written, layer.folder)
@@ -109,7 +109,7 @@ class CopyTier:
         self.store.close()
 
 
-def copy(source: Path, target: Path, store: Store) -> None:
+def copy(source: Path, target: Path, store: LayerStore) -> None:
     """Copy a tree with everything but its owner, who is the boxes' user; shares blocks where the file system can."""
     arguments = ["cp", "-a", "--reflink=auto", "-T", "--", str(source), str(target)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
@@ -120,7 +120,7 @@ def copy(source: Path, target: Path, store: Store) -> None:
 
 
 def _end(pid: int) -> None:
-    """Ask the warden to end all that it watches, itself last."""
+    """Ask the runner to end all that it watches, itself last."""
     os.kill(pid, signal.SIGTERM)
 
 

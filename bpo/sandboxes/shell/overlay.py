@@ -13,7 +13,7 @@ from bpo.sandboxes.shell.bubblewrap import Bubblewrap, Overlay, end, leader, ran
 from bpo.sandboxes.shell.launch import Failure, Process, size
 from bpo.sandboxes.shell.layers import Entry
 from bpo.sandboxes.shell.limits import Limits, Result
-from bpo.sandboxes.shell.store import Layer, Store
+from bpo.sandboxes.shell.store import Layer, LayerStore
 
 # Parts of a layer: changes of the tree and of /tmp, and the folder that overlayfs asks for beside each.
 TREE, TREE_WORK, TMP, TMP_WORK = "u", "w", "s", "x"
@@ -32,7 +32,7 @@ class OverlayTier:
     name = "A"
     network = "none"
 
-    def __init__(self, store: Store, base: Path, program: Bubblewrap, readable: Sequence[str], folder: str):
+    def __init__(self, store: LayerStore, base: Path, program: Bubblewrap, readable: Sequence[str], folder: str):
         self.store, self.base, self.readable, self.folder = store, base, tuple(readable), folder
         self.program = program
         self.origin = program.origin

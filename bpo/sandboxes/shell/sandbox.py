@@ -13,7 +13,7 @@ from typing import Any
 
 from bpo.errors import BadInput, choose, scalar
 from bpo.sandbox import Observation, Outcome
-from bpo.sandboxes.shell import chores, turns
+from bpo.sandboxes.shell import agent_format, demo_tree
 from bpo.sandboxes.shell.boxed import Boxed
 from bpo.sandboxes.shell.limits import Limits
 from bpo.sandboxes.shell.tiers import open_workspace
@@ -21,12 +21,12 @@ from bpo.sandboxes.shell.tiers import open_workspace
 TASK = "tree"
 
 
-class _Session:
+class _ShellSession:
     """One episode; its identity is what a snapshot belongs to."""
 
 
 @dataclass(frozen=True)
-class State:
+class ShellState:
     """Where a session is: the text last read, steps, whether it is over."""
 
     text: str = ""
@@ -37,7 +37,7 @@ class State:
 class Shell(Boxed):
     """A working tree in a box that forks: run commands, then submit.
 
-    tree          the folder to work in; None: a small one made for trying (`chores`)
+    tree          the folder to work in; None: a small one made for trying (`demo_tree`)
     instruction   what the agent is asked to do
     check         a bash command whose exit status 0, in a throw-away fork at the end, is success; None: no reward
     commands      actions that are listed, for policies that choose; None: none, for free writing. Any command is played
@@ -79,9 +79,9 @@ class Shell(Boxed):
             choose("limit", name, [field.name for field in fields(Limits)])
         self._made = tempfile.TemporaryDirectory(prefix="bpo-tree-") if tree is None else None
         if self._made:
-            tree = chores.make(Path(self._made.name))
-            instruction, check = instruction or chores.INSTRUCTION, check or chores.CHECK
-            commands = chores.COMMANDS if commands is None else commands
+            tree = demo_tree.make(Path(self._made.name))
+            instruction, check = instruction or demo_tree.INSTRUCTION, check or demo_tree.CHECK
+            commands = demo_tree.COMMANDS if commands is None else commands
         self.instruction, self.check, self.max_steps = instruction or "", check, max_steps
         self.commands = None if commands is None else tuple(commands)
         options = {"tier": tier, "stateful": stateful, "allow_unsafe": allow_unsafe, "image": image}
@@ -98,7 +98,7 @@ class Shell(Boxed):
         if task != TASK:
             raise BadInput(f"unknown task {task!r}: the only one is {TASK!r}")
         self._workspace.restore(self._start)
-        self._session, self._state = _Session(), State()
+        self._session, self._state = _ShellSession(), ShellState()
         return self._observe()
 
     def step(self, action: str) -> Outcome:
@@ -107,10 +107,10 @@ class Shell(Boxed):
         if self._state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
         result = self._workspace.run(action)
-        handed_in, steps = turns.submission(result), self._state.steps + 1
+        handed_in, steps = agent_format.submission(result), self._state.steps + 1
         truncated = handed_in is None and steps >= self.max_steps
         done = handed_in is not None or truncated
-        self._state = State(turns.shown(result), steps, done)
+        self._state = ShellState(agent_format.shown(result), steps, done)
         won = done and self._checked()
         info: dict[str, Any] = {"won": won, "truncated": truncated, "task_type": "shell", "tier": self._workspace.tier.name}
         if handed_in is not None:

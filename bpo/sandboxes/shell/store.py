@@ -36,7 +36,7 @@ class Layer:
         return found
 
 
-class Store:
+class LayerStore:
     """A temporary folder of this process for the layers of boxes that stand on one base; removed on close and at exit.
 
     A lock on a file in it tells a living process from a dead one: see `leftovers`. Paths are short, since the kernel takes all

@@ -11,14 +11,14 @@ from functools import cache
 from pathlib import Path
 
 from bpo.errors import BadInput, choose
-from bpo.sandboxes.shell import host, warden
+from bpo.sandboxes.shell import host, landlock_runner
 from bpo.sandboxes.shell.bubblewrap import Bubblewrap, find
 from bpo.sandboxes.shell.containers import ContainerTier, engine
 from bpo.sandboxes.shell.copies import CopyTier, copy
 from bpo.sandboxes.shell.launch import Failure
 from bpo.sandboxes.shell.limits import Limits
 from bpo.sandboxes.shell.overlay import OverlayTier
-from bpo.sandboxes.shell.store import Store, leftovers, remove
+from bpo.sandboxes.shell.store import LayerStore, leftovers, remove
 from bpo.sandboxes.shell.workspace import Habits, Workspace
 
 FOLDER = "/testbed"
@@ -53,7 +53,7 @@ def findings() -> tuple[Finding, ...]:
         why = f"boxes need Linux, this is {sys.platform}"
         return tuple(Finding(tier, False, why=why, advice="use Linux, or a Linux virtual machine") for tier in "AB")
     found = []
-    store = Store()
+    store = LayerStore()
     try:
         programs = find(store)
         if not programs:
@@ -78,7 +78,7 @@ def _overlay_works(program: Bubblewrap) -> Finding:
 
 
 def _landlock_works() -> Finding:
-    number = warden.version()
+    number = landlock_runner.version()
     if not number:
         return Finding(
             "B", False, why="this kernel has no Landlock, or it is switched off", advice="a kernel from 5.13 on, lsm=landlock"
@@ -214,7 +214,7 @@ def _opened(
     image: str | None = None,
 ) -> Workspace:
     """A workspace of tier A (by the program of this origin, or the best that works), B, C or D."""
-    store = Store()
+    store = LayerStore()
     try:
         if image is not None:
             return Workspace(ContainerTier(store, base, image, readable, folder), habits)
@@ -237,7 +237,7 @@ def _opened(
     return Workspace(tier, habits)
 
 
-def _owned(base: Path, store: Store) -> Path:
+def _owned(base: Path, store: LayerStore) -> Path:
     """The tree itself where the boxes' user may use it as if it were theirs, else a copy."""
     info = base.stat()
     if info.st_uid == store.user and host.open_to(base, store.user, store.group):

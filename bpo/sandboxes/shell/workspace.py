@@ -14,7 +14,7 @@ from bpo.sandbox import SnapshotError
 from bpo.sandboxes.shell import host, layers, shells
 from bpo.sandboxes.shell.layers import Entry
 from bpo.sandboxes.shell.limits import ARGUMENT, Limits, Result
-from bpo.sandboxes.shell.store import Layer, Store
+from bpo.sandboxes.shell.store import Layer, LayerStore
 
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
@@ -31,7 +31,7 @@ class Tier(Protocol):
     origin: str
     network: str
     folder: str
-    store: Store
+    store: LayerStore
 
     def open(self, below: Layer | None) -> Layer: ...
     def changed(self, layer: Layer) -> bool: ...

@@ -21,7 +21,7 @@ from bpo.files import locked, write_json
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.instances import Instance, touched
-from bpo.sandboxes.swebench.recipes import UNTIL, Recipe, recipe
+from bpo.sandboxes.swebench.recipes import UNTIL, BuildRecipe, recipe
 
 READY = "ready.json"
 # One commit with a date and an author of its own, so that its hash says nothing of the day it was made.
@@ -51,7 +51,7 @@ class Prepared:
     """
 
     instance: Instance
-    recipe: Recipe
+    recipe: BuildRecipe
     tree: Path
     environment: Path
     tests: Mapping[str, bytes]
@@ -99,14 +99,16 @@ def prepare(
     return _read(folder, instance, chosen)
 
 
-def _read(folder: Path, instance: Instance, chosen: Recipe) -> Prepared:
+def _read(folder: Path, instance: Instance, chosen: BuildRecipe) -> Prepared:
     facts = json.loads((folder / READY).read_text())
     tests = folder / "tests"
     files = {str(path.relative_to(tests)): path.read_bytes() for path in sorted(tests.rglob("*")) if path.is_file()}
     return Prepared(instance, chosen, folder / "tree", folder / "env", files, tuple(facts.pop("removed")), facts)
 
 
-def _make(folder: Path, instance: Instance, chosen: Recipe, source: Path, revision: str, requirements: Sequence[str]) -> None:
+def _make(
+    folder: Path, instance: Instance, chosen: BuildRecipe, source: Path, revision: str, requirements: Sequence[str]
+) -> None:
     """Make it all in its place, since environments name their own folder; READY, written last, says that it is whole."""
     tree, environment, tests = folder / "tree", folder / "env", folder / "tests"
     tree.mkdir(parents=True)
@@ -175,7 +177,7 @@ def _with_tests(source: Path, revision: str, instance: Instance) -> tuple[dict[s
         Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
 
 
-def _install(tree: Path, environment: Path, instance: Instance, chosen: Recipe, requirements: Sequence[str]) -> None:
+def _install(tree: Path, environment: Path, instance: Instance, chosen: BuildRecipe, requirements: Sequence[str]) -> None:
     uv, python = _uv(), str(environment / "bin" / "python")
     until = ["--exclude-newer", UNTIL]
     _run([uv, "venv", "--quiet", *until, "--seed", "--python", interpreter(chosen.python), str(environment)])
@@ -204,7 +206,7 @@ def _order(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def pinned(path: Path, chosen: Recipe) -> tuple[list[str], str | None]:
+def pinned(path: Path, chosen: BuildRecipe) -> tuple[list[str], str | None]:
     """Requirements, and the version of Python if any, from a requirements file or a conda environment.yml."""
     if not path.is_file():
         raise BadInput(f"{path} does not exist; it must be a requirements file or an environment.yml")

@@ -27,7 +27,7 @@ WAYS = (
 
 
 @dataclass(frozen=True)
-class Report:
+class SuiteReport:
     """What the tests of an instance said of a patch.
 
     applied       whether the patch fits the tree; False also for an empty one
@@ -90,7 +90,7 @@ def fits(tier: str) -> None:
         )
 
 
-def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST_SECONDS) -> Report:
+def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST_SECONDS) -> SuiteReport:
     """Apply a patch to a fork of the untouched tree, put the hidden tests into it, run them, read what they print.
 
     An empty patch is graded too, for what the tests say without any, and cannot count as applied.
@@ -130,8 +130,8 @@ def _problem(result: Result, statuses: Mapping[str, str]) -> str:
     return ""
 
 
-def _report(instance: Instance, statuses: Mapping[str, str], applied: bool, problem: str, log: str = "") -> Report:
+def _report(instance: Instance, statuses: Mapping[str, str], applied: bool, problem: str, log: str = "") -> SuiteReport:
     def of(names: Sequence[str]) -> dict[str, str]:
         return {name: statuses.get(name, "MISSING") for name in names}
 
-    return Report(applied, of(instance.fail_to_pass), of(instance.pass_to_pass), problem, log)
+    return SuiteReport(applied, of(instance.fail_to_pass), of(instance.pass_to_pass), problem, log)

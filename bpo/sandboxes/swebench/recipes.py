@@ -25,7 +25,7 @@ SYMPY = "bin/test -C --verbose"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BuildRecipe:
     """How to install a version of a repository, and to test it.
 
     python     version of the interpreter; packages: what is installed beside the repository and what it asks for
@@ -56,16 +56,16 @@ class Recipe:
         return " ".join([self.test, *map(shlex.quote, files)])
 
 
-_DJANGO = Recipe("3.6", DJANGO, logs.django, required=("tests/requirements/py3.txt",))
-_MATPLOTLIB = Recipe("3.7", parser=logs.pytest_mouse, packages=("pytest",), required=("requirements/testing/all.txt",))
-_ASTROPY = Recipe(
+_DJANGO = BuildRecipe("3.6", DJANGO, logs.django, required=("tests/requirements/py3.txt",))
+_MATPLOTLIB = BuildRecipe("3.7", parser=logs.pytest_mouse, packages=("pytest",), required=("requirements/testing/all.txt",))
+_ASTROPY = BuildRecipe(
     "3.9",
     parser=logs.pytest_colored,
     extras="[test]",
     packages=("numpy==1.25.2", "pyerfa==2.0.0.3", "pytest==7.4.0", "pytest-astropy==0.10.0", "hypothesis==6.82.6"),
     edits=(("pyproject.toml", r'requires = \["setuptools",', 'requires = ["setuptools==68.0.0",'),),
 )
-_SKLEARN = Recipe(
+_SKLEARN = BuildRecipe(
     "3.6",
     parser=logs.pytest_colored,
     packages=("numpy==1.19.2", "scipy==1.5.2", "cython<3", "setuptools", "pytest", "pandas", "matplotlib", "joblib"),
@@ -85,16 +85,16 @@ _SPHINX_OLD = tuple(
         (r"'packaging',", "'packaging', 'markupsafe<=2.0.1',"),
     )
 )
-_SPHINX = Recipe("3.9", parser=logs.pytest_colored, packages=("Jinja2==3.0.3",), extras="[test]")
+_SPHINX = BuildRecipe("3.9", parser=logs.pytest_colored, packages=("Jinja2==3.0.3",), extras="[test]")
 _PYTEST_COMMON = ("attrs==23.1.0", "packaging==23.1", "py==1.11.0")
 _PYTEST_OLD = (*_PYTEST_COMMON, "more-itertools==10.1.0", "pluggy==0.13.1", "wcwidth==0.2.6")
 
 # By repository: recipes, each with the first version that it is for.
-RECIPES: Mapping[str, tuple[tuple[str, Recipe], ...]] = {
+RECIPES: Mapping[str, tuple[tuple[str, BuildRecipe], ...]] = {
     "astropy/astropy": (
         (
             "0",
-            Recipe(
+            BuildRecipe(
                 "3.6",
                 "pytest -rA -vv -o console_output_style=classic --tb=no",
                 logs.pytest_colored,
@@ -122,7 +122,7 @@ RECIPES: Mapping[str, tuple[tuple[str, Recipe], ...]] = {
     "mwaskom/seaborn": (
         (
             "0",
-            Recipe(
+            BuildRecipe(
                 "3.9",
                 "pytest --no-header -rA",
                 logs.pytest_either,
@@ -132,15 +132,24 @@ RECIPES: Mapping[str, tuple[tuple[str, Recipe], ...]] = {
         ),
     ),
     "pallets/flask": (
-        ("0", Recipe("3.9", packages=("pytest", "Werkzeug==2.3.7", "Jinja2==3.0.1", "itsdangerous==2.1.2", "click==8.0.1"))),
-        ("2.1", Recipe("3.10", packages=("pytest", "Werkzeug==2.3.7", "Jinja2==3.1.2", "itsdangerous==2.1.2", "click==8.1.3"))),
-        ("2.2", Recipe("3.11", packages=("pytest", "Werkzeug==2.3.7", "Jinja2==3.1.2", "itsdangerous==2.1.2", "click==8.1.3"))),
+        (
+            "0",
+            BuildRecipe("3.9", packages=("pytest", "Werkzeug==2.3.7", "Jinja2==3.0.1", "itsdangerous==2.1.2", "click==8.0.1")),
+        ),
+        (
+            "2.1",
+            BuildRecipe("3.10", packages=("pytest", "Werkzeug==2.3.7", "Jinja2==3.1.2", "itsdangerous==2.1.2", "click==8.1.3")),
+        ),
+        (
+            "2.2",
+            BuildRecipe("3.11", packages=("pytest", "Werkzeug==2.3.7", "Jinja2==3.1.2", "itsdangerous==2.1.2", "click==8.1.3")),
+        ),
     ),
-    "psf/requests": (("0", Recipe("3.9", parser=logs.pytest_paths, packages=("pytest",))),),
+    "psf/requests": (("0", BuildRecipe("3.9", parser=logs.pytest_paths, packages=("pytest",))),),
     "pydata/xarray": (
         (
             "0",
-            Recipe(
+            BuildRecipe(
                 "3.10",
                 packages=(
                     "numpy==1.23.0",
@@ -155,10 +164,10 @@ RECIPES: Mapping[str, tuple[tuple[str, Recipe], ...]] = {
         ),
     ),
     "pylint-dev/pylint": (
-        ("0", Recipe("3.9", parser=logs.pytest_paths, required=("requirements_test.txt",))),
+        ("0", BuildRecipe("3.9", parser=logs.pytest_paths, required=("requirements_test.txt",))),
         (
             "3.0",
-            Recipe(
+            BuildRecipe(
                 "3.9",
                 parser=logs.pytest_paths,
                 required=("requirements_test.txt",),
@@ -167,22 +176,24 @@ RECIPES: Mapping[str, tuple[tuple[str, Recipe], ...]] = {
         ),
     ),
     "pytest-dev/pytest": (
-        ("0", Recipe("3.9", packages=(*_PYTEST_OLD, "atomicwrites==1.4.1", "six==1.16.0", "hypothesis", "xmlschema"))),
-        ("5.3", Recipe("3.9", packages=(*_PYTEST_OLD, "hypothesis", "xmlschema"))),
+        ("0", BuildRecipe("3.9", packages=(*_PYTEST_OLD, "atomicwrites==1.4.1", "six==1.16.0", "hypothesis", "xmlschema"))),
+        ("5.3", BuildRecipe("3.9", packages=(*_PYTEST_OLD, "hypothesis", "xmlschema"))),
         (
             "6.0",
-            Recipe("3.9", packages=(*_PYTEST_COMMON, "more-itertools", "pluggy==0.13.1", "toml==0.10.2", "iniconfig==2.0.0")),
+            BuildRecipe(
+                "3.9", packages=(*_PYTEST_COMMON, "more-itertools", "pluggy==0.13.1", "toml==0.10.2", "iniconfig==2.0.0")
+            ),
         ),
         (
             "6.3",
-            Recipe(
+            BuildRecipe(
                 "3.9",
                 packages=(*_PYTEST_COMMON, "pluggy==0.13.1", "toml==0.10.2", "iniconfig==2.0.0"),
                 edits=(("setup.cfg", ">=>=", ">="),),
             ),
         ),
-        ("7.0", Recipe("3.9", packages=(*_PYTEST_COMMON, "pluggy==0.13.1", "tomli==2.0.1", "iniconfig==2.0.0"))),
-        ("7.4", Recipe("3.9", packages=("packaging==23.1", "pluggy==1.3.0", "exceptiongroup==1.1.3", "tomli==2.0.1"))),
+        ("7.0", BuildRecipe("3.9", packages=(*_PYTEST_COMMON, "pluggy==0.13.1", "tomli==2.0.1", "iniconfig==2.0.0"))),
+        ("7.4", BuildRecipe("3.9", packages=("packaging==23.1", "pluggy==1.3.0", "exceptiongroup==1.1.3", "tomli==2.0.1"))),
     ),
     "scikit-learn/scikit-learn": (
         ("0", _SKLEARN),
@@ -197,7 +208,7 @@ RECIPES: Mapping[str, tuple[tuple[str, Recipe], ...]] = {
     "sympy/sympy": (
         (
             "0",
-            Recipe(
+            BuildRecipe(
                 "3.9",
                 SYMPY,
                 logs.sympy,
@@ -209,7 +220,7 @@ RECIPES: Mapping[str, tuple[tuple[str, Recipe], ...]] = {
 }
 
 
-def recipe(instance: Instance) -> Recipe:
+def recipe(instance: Instance) -> BuildRecipe:
     """The recipe for an instance's repository and version; BadInput for a repository that is not in the table."""
     choose("repository of SWE-bench", instance.repo, RECIPES)
     version = _numbers(instance.version)

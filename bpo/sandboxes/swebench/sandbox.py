@@ -12,11 +12,11 @@ from typing import Any
 from bpo.errors import BadInput, choose, scalar
 from bpo.files import expanded
 from bpo.sandbox import Observation, Outcome
-from bpo.sandboxes.shell import turns
+from bpo.sandboxes.shell import agent_format
 from bpo.sandboxes.shell.boxed import Boxed
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.environments import Prepared, prepare
-from bpo.sandboxes.swebench.grading import TEST_SECONDS, Report, fits, grade, opened
+from bpo.sandboxes.swebench.grading import TEST_SECONDS, SuiteReport, fits, grade, opened
 from bpo.sandboxes.swebench.instances import Instance, load, named
 
 SPLIT = "test"
@@ -38,7 +38,7 @@ ls
 
 
 @dataclass(frozen=True)
-class State:
+class IssueState:
     """Where a session is: the text last read, steps, unreadable turns in a row, whether it is over, what was handed in."""
 
     text: str = ""
@@ -48,7 +48,7 @@ class State:
     submission: str | None = None
 
 
-class _Session:
+class _IssueSession:
     """One episode; its identity is what a snapshot belongs to."""
 
     def __init__(self, prepared: Prepared):
@@ -61,7 +61,7 @@ class SweBench(Boxed):
     rows       parquet or JSON-lines file of the instances
     repos      folder with a clone of each repository, named like flask, pallets__flask or pallets/flask
     instances  names of those to use; None: all whose clone is there
-    fenced     actions are messages that hold one command in a fenced block (see `turns.commands`); else the command itself
+    fenced     actions are messages that hold one command in a fenced block (see `agent_format.commands`); else the command
     max_steps  step limit; seconds: of a command; test_seconds: of the tests
     tier       see `shell.open_workspace`; boxes must be of tier A
 
@@ -118,7 +118,7 @@ class SweBench(Boxed):
         if self._workspace is not None:
             self._workspace.close()
         self._workspace = opened(prepared, self._tier)
-        self._base, self._session, self._state = self._workspace.snapshot(), _Session(prepared), State()
+        self._base, self._session, self._state = self._workspace.snapshot(), _IssueSession(prepared), IssueState()
         return self._observe()
 
     def step(self, action: str) -> Outcome:
@@ -126,11 +126,11 @@ class SweBench(Boxed):
         session, workspace = self._running(), self.workspace
         if self._state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
-        found = turns.commands(action) if self.fenced else [action]
+        found = agent_format.commands(action) if self.fenced else [action]
         submission, unreadable = None, 0
         if len(found) == 1:
             result = workspace.run(found[0], self.seconds)
-            text, submission = turns.shown(result), turns.submission(result)
+            text, submission = agent_format.shown(result), agent_format.submission(result)
         else:
             text = (
                 f"A turn must hold exactly one command, in a block that begins with ```mswea_bash_command; found {len(found)}."
@@ -138,7 +138,7 @@ class SweBench(Boxed):
             unreadable = self._state.unreadable + 1
         steps = self._state.steps + 1
         done = submission is not None or steps >= self.max_steps or unreadable >= UNREADABLE
-        self._state = State(text, steps, unreadable, done, submission)
+        self._state = IssueState(text, steps, unreadable, done, submission)
         report = self.report() if submission is not None else None
         info: dict[str, Any] = {
             "won": report is not None and report.resolved,
@@ -151,7 +151,7 @@ class SweBench(Boxed):
             info |= {"submission": submission, "status": report.status}
         return Outcome(self._observe(), float(info["won"]), done, MappingProxyType(info))
 
-    def report(self) -> Report:
+    def report(self) -> SuiteReport:
         """What the hidden tests say of the patch that was handed in; RuntimeError where none was."""
         session = self._running()
         if self._state.submission is None:
@@ -169,7 +169,7 @@ class SweBench(Boxed):
 
     def _observe(self) -> Observation:
         instance: Instance = self._running().prepared.instance
-        task = TASK.format(folder=FOLDER, problem=instance.problem, submit=turns.SUBMIT) + (TURNS if self.fenced else "")
+        task = TASK.format(folder=FOLDER, problem=instance.problem, submit=agent_format.SUBMIT) + (TURNS if self.fenced else "")
         return Observation(self._state.text, None, task, self._state.steps)
 
 

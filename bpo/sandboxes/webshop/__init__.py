@@ -11,6 +11,6 @@ from bpo.sandboxes.webshop.catalogue import open_catalogue
 from bpo.sandboxes.webshop.demos import demonstration
 from bpo.sandboxes.webshop.goals import leaks
 from bpo.sandboxes.webshop.rules import RULES
-from bpo.sandboxes.webshop.sandbox import Portable, WebShop, WebShopSnapshot
+from bpo.sandboxes.webshop.sandbox import PortableShop, WebShop, WebShopSnapshot
 
-__all__ = ["RULES", "Portable", "WebShop", "WebShopSnapshot", "demonstration", "leaks", "open_catalogue"]
+__all__ = ["RULES", "PortableShop", "WebShop", "WebShopSnapshot", "demonstration", "leaks", "open_catalogue"]

@@ -41,7 +41,7 @@ class Catalogue:
 
     def __init__(self, folder: Path, nouns: Nouns, kind: str):
         self.kind = kind
-        self._store = store.Store.load(folder / "products")
+        self._store = store.CatalogueStore.load(folder / "products")
         self._index = search.Index.load(folder / "index")
         self._nouns = lru_cache(maxsize=65_536)(lambda asin: tuple(nouns(self.product(asin))))
         self.goals = tuple(_goal(entry) for entry in json.loads((folder / "goals.json").read_text()))
@@ -110,8 +110,8 @@ def build(products: Iterable[Product], written: Mapping[str, Sequence[Mapping[st
             yield product
 
     with published(folder) as temporary:
-        store.Store.build(noted(), temporary / "products")
-        documents = ((product.asin, product.document) for product in store.Store.load(temporary / "products"))
+        store.CatalogueStore.build(noted(), temporary / "products")
+        documents = ((product.asin, product.document) for product in store.CatalogueStore.load(temporary / "products"))
         search.Index.build(documents, temporary / "index")
         # All prices are drawn before the first limit.
         made = goal_rules.synthetic_goals(wanted, rng) if written is None else goal_rules.human_goals(wanted, written, rng)

@@ -94,7 +94,7 @@ def field_splits(goals: Sequence[Goal]) -> dict[str, tuple[int, ...]]:
 
 
 def product_splits(goals: Sequence[Goal]) -> dict[str, tuple[int, ...]]:
-    """Splits without leaks of products (OURS): `valid_unseen` has the goals of products that occur nowhere else.
+    """Splits without leaks of products (new here): `valid_unseen` has the goals of products that occur nowhere else.
 
     `valid_seen` and `panel` hold other goals (options) of products that may occur in `train`.
     """

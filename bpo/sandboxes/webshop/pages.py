@@ -17,7 +17,7 @@ TEXT, BUTTON, OPTION, PRODUCT = "text", "button", "option", "product"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ShopState:
     """Where a session is: all that the original keeps in its session and browser.
 
     page      index, results, item, sub or done
@@ -36,69 +36,73 @@ class State:
     sub: str = ""
 
 
-class Node(NamedTuple):
+class PageNode(NamedTuple):
     """A piece of text on a page, with the spaces around it that the original's templates leave there."""
 
     kind: str
     text: str
 
 
-def index_page() -> list[Node]:
+def index_page() -> list[PageNode]:
     """The search page."""
-    return [Node(TEXT, "WebShop"), Node(TEXT, "Instruction: "), Node(TEXT, ""), Node(BUTTON, "Search")]
+    return [PageNode(TEXT, "WebShop"), PageNode(TEXT, "Instruction: "), PageNode(TEXT, ""), PageNode(BUTTON, "Search")]
 
 
-def _head(*buttons: str) -> list[Node]:
+def _head(*buttons: str) -> list[PageNode]:
     # The second node is the place of the instruction.
-    return [Node(TEXT, "Instruction:"), Node(TEXT, ""), *(Node(BUTTON, name) for name in ("Back to Search", *buttons))]
+    return [
+        PageNode(TEXT, "Instruction:"),
+        PageNode(TEXT, ""),
+        *(PageNode(BUTTON, name) for name in ("Back to Search", *buttons)),
+    ]
 
 
-def results_page(number: int, total: int, products: Sequence[Product]) -> list[Node]:
+def results_page(number: int, total: int, products: Sequence[Product]) -> list[PageNode]:
     """One page of search results; there is always a next page, empty ones included."""
-    nodes = [*_head(), Node(TEXT, f"Page {number} (Total results: {total})")]
-    nodes += [Node(BUTTON, name) for name in (("< Prev", "Next >") if number > 1 else ("Next >",))]
+    nodes = [*_head(), PageNode(TEXT, f"Page {number} (Total results: {total})")]
+    nodes += [PageNode(BUTTON, name) for name in (("< Prev", "Next >") if number > 1 else ("Next >",))]
     for product in products:
-        nodes += [Node(PRODUCT, product.asin), Node(TEXT, product.title), Node(TEXT, product.price_tag)]
+        nodes += [PageNode(PRODUCT, product.asin), PageNode(TEXT, product.title), PageNode(TEXT, product.price_tag)]
     return nodes
 
 
-def item_page(product: Product) -> list[Node]:
+def item_page(product: Product) -> list[PageNode]:
     """A product with its options and the buttons of its sub-pages."""
     nodes = _head("< Prev")
     for group, values in product.options:
-        nodes += [Node(TEXT, group), *(Node(OPTION, value) for value in values)]
-    nodes += [Node(TEXT, product.title), Node(TEXT, f"Price: {product.price_tag}"), Node(TEXT, "Rating: N.A.")]
-    return nodes + [Node(BUTTON, name) for name in (*SUB_PAGES, "Buy Now")]
+        nodes += [PageNode(TEXT, group), *(PageNode(OPTION, value) for value in values)]
+    nodes += [PageNode(TEXT, product.title), PageNode(TEXT, f"Price: {product.price_tag}"), PageNode(TEXT, "Rating: N.A.")]
+    return nodes + [PageNode(BUTTON, name) for name in (*SUB_PAGES, "Buy Now")]
 
 
-def sub_page(product: Product, name: str) -> list[Node]:
+def sub_page(product: Product, name: str) -> list[PageNode]:
     """Description, features or (always empty) reviews of a product."""
     texts = {"Description": (product.description,), "Features": tuple(f" {bullet}" for bullet in product.bullets)}
-    return [*_head("< Prev"), *(Node(TEXT, text) for text in texts.get(name, ()))]
+    return [*_head("< Prev"), *(PageNode(TEXT, text) for text in texts.get(name, ()))]
 
 
-def done_page(asin: str, options: Sequence[tuple[str, str]], reward: float) -> list[Node]:
+def done_page(asin: str, options: Sequence[tuple[str, str]], reward: float) -> list[PageNode]:
     """The receipt; most of its fields are blank for a shopper who is not a person."""
     texts = ["Thank you for shopping with us!", "Your code: ", "None", " (Paste it in your MTurk interface.)", "Purchased"]
     texts += ["asin", asin, "options", _shown(dict(options))]
     texts += ["attrs", "None", "category", "None", "query", "None", "product category", "None", "Target", "asin", "options"]
     texts += ["attrs", "price upper", "instuction text", "category", "product category", "query", "Goal ", "None", "Reward"]
     texts += ["Your score (min 0.0, max 1.0)", str(reward), "Reward Details ", "None"]
-    return [Node(TEXT, text) for text in texts]
+    return [PageNode(TEXT, text) for text in texts]
 
 
-def with_instruction(nodes: Sequence[Node], instruction: str) -> list[Node]:
+def with_instruction(nodes: Sequence[PageNode], instruction: str) -> list[PageNode]:
     """The page for one shopper: the instruction stands after the node that announces it."""
     place = next((i for i, node in enumerate(nodes) if node.text.startswith("Instruction:")), None)
-    return list(nodes) if place is None else [*nodes[: place + 1], Node(TEXT, instruction), *nodes[place + 2 :]]
+    return list(nodes) if place is None else [*nodes[: place + 1], PageNode(TEXT, instruction), *nodes[place + 2 :]]
 
 
-def plain(nodes: Sequence[Node]) -> str:
+def plain(nodes: Sequence[PageNode]) -> str:
     """The observation of mode `text`: the same before and after the click on an option."""
     return SEPARATOR.join(node.text.strip() for node in _visible(nodes))
 
 
-def brief(nodes: Sequence[Node]) -> str:
+def brief(nodes: Sequence[PageNode]) -> str:
     """Mode `brief`: what follows the instruction in mode `text`, since an agent's prompt states its task already.
 
     The field's trainers show this too, with quotes around every part (verl-agent, env_manager).
@@ -107,7 +111,7 @@ def brief(nodes: Sequence[Node]) -> str:
     return plain(nodes[place + 2 :])
 
 
-def rich(nodes: Sequence[Node], state: State) -> str:
+def rich(nodes: Sequence[PageNode], state: ShopState) -> str:
     """The observation of mode `text_rich`: a line per node, buttons in brackets, what has been clicked marked."""
     lines, clicked = [], []
     chosen = json.dumps(dict(state.options))
@@ -135,6 +139,6 @@ def _shown(options: dict[str, str]) -> str:
     return text
 
 
-def _visible(nodes: Sequence[Node]) -> list[Node]:
+def _visible(nodes: Sequence[PageNode]) -> list[PageNode]:
     # White space with a line break in it comes from the layout of the page; a lone space is a piece of text to the original.
     return [node for node in nodes if node.text and ("\n" not in node.text or node.text.strip())]

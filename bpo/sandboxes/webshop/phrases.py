@@ -1,4 +1,4 @@
-"""Searches that a constrained writer may choose from: runs of the phrases of the instruction (OURS)."""
+"""Searches that a constrained writer may choose from: runs of the phrases of the instruction (new here)."""
 
 from __future__ import annotations
 

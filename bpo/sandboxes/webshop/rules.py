@@ -1,4 +1,4 @@
-"""Rule policies: reference rows for every table, and the demonstrations that a warm start imitates."""
+"""RulePolicy policies: reference rows for every table, and the demonstrations that a warm start imitates."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 from bpo.errors import choose
 from bpo.sandboxes.webshop import pages
-from bpo.sandboxes.webshop.pages import State
+from bpo.sandboxes.webshop.pages import ShopState
 from bpo.sandboxes.webshop.records import Goal
 from bpo.sandboxes.webshop.sandbox import WebShop
 from bpo.sandboxes.webshop.shop import Shop
 
 # (shop, where the session is, what is wanted, the rule's own random numbers) -> action
-Rule = Callable[[Shop, State, Goal, random.Random], str]
+RulePolicy = Callable[[Shop, ShopState, Goal, random.Random], str]
 
 
-def at_random(shop: Shop, state: State, goal: Goal, rng: random.Random) -> str:
+def at_random(shop: Shop, state: ShopState, goal: Goal, rng: random.Random) -> str:
     """Search the instruction on the search page, click anything elsewhere."""
     if state.page == pages.INDEX:
         return f"search[{goal.text}]"
     return f"click[{rng.choice(shop.clickables(state))}]"
 
 
-def first_hit(shop: Shop, state: State, goal: Goal, rng: random.Random) -> str:
+def first_hit(shop: Shop, state: ShopState, goal: Goal, rng: random.Random) -> str:
     """Search the instruction, open the first result, buy it."""
     if state.page == pages.INDEX:
         return f"search[{goal.text}]"
@@ -34,7 +34,7 @@ def first_hit(shop: Shop, state: State, goal: Goal, rng: random.Random) -> str:
     return "click[buy now]"
 
 
-def first_hit_named(shop: Shop, state: State, goal: Goal, rng: random.Random) -> str:
+def first_hit_named(shop: Shop, state: ShopState, goal: Goal, rng: random.Random) -> str:
     """First hit, with the options that the instruction names literally: the longest such value of every group."""
     if state.page == pages.ITEM:
         for value in named_options(shop, state.asin, goal.text):
@@ -43,7 +43,7 @@ def first_hit_named(shop: Shop, state: State, goal: Goal, rng: random.Random) ->
     return first_hit(shop, state, goal, rng)
 
 
-def oracle(shop: Shop, state: State, goal: Goal, rng: random.Random) -> str:
+def oracle(shop: Shop, state: ShopState, goal: Goal, rng: random.Random) -> str:
     """Knows the product: search the instruction, turn pages until it is listed, choose the wanted options, buy."""
     if state.page == pages.RESULTS:
         return _open(goal.asin) if goal.asin in shop.shown(state) else "click[next >]"
@@ -55,7 +55,7 @@ def oracle(shop: Shop, state: State, goal: Goal, rng: random.Random) -> str:
     return first_hit(shop, state, goal, rng)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, RulePolicy] = {
     "random": at_random,
     "first hit": first_hit,
     "first hit, named options": first_hit_named,
@@ -82,7 +82,7 @@ def named_options(shop: Shop, asin: str, instruction: str) -> list[str]:
     return found
 
 
-def play(sandbox: WebShop, task: str, rule: Rule, rng: random.Random) -> tuple[list[str], Mapping]:
+def play(sandbox: WebShop, task: str, rule: RulePolicy, rng: random.Random) -> tuple[list[str], Mapping]:
     """Play a rule to the end of a session; the actions, and the facts of the last outcome."""
     sandbox.reset(task)
     actions, info = [], {}

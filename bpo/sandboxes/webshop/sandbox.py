@@ -14,7 +14,7 @@ from bpo.sandbox import Observation, Outcome, SnapshotError
 from bpo.sandboxes.webshop import pages
 from bpo.sandboxes.webshop.catalogue import Catalogue, open_catalogue
 from bpo.sandboxes.webshop.goals import SPLITS, Leaks, leaks
-from bpo.sandboxes.webshop.pages import State
+from bpo.sandboxes.webshop.pages import ShopState
 from bpo.sandboxes.webshop.records import Goal
 from bpo.sandboxes.webshop.shop import Shop
 
@@ -27,7 +27,7 @@ WRITE_QUERY = "search[<your query>]"
 
 
 @dataclass(frozen=True)
-class Portable:
+class PortableShop:
     """A session for another instance or another process: plain values only."""
 
     task: str
@@ -36,7 +36,7 @@ class Portable:
 
 
 @dataclass(frozen=True)
-class Errand:
+class ShoppingTask:
     """A task with the shop it is done in: what rule policies and demonstrations need to know."""
 
     task: str
@@ -45,7 +45,7 @@ class Errand:
     max_steps: int
 
 
-class _Session:
+class _ShopSession:
     """One episode of one sandbox; its identity is what a snapshot belongs to."""
 
     __slots__ = ("goal", "task")
@@ -58,8 +58,8 @@ class _Session:
 class WebShopSnapshot:
     """A reached state of one session: restorable any number of times, in any order, until the next reset or close."""
 
-    session: _Session
-    state: State
+    session: _ShopSession
+    state: ShopState
     steps: int
 
     @property
@@ -69,11 +69,11 @@ class WebShopSnapshot:
         parts = (state, state.query, state.options, state.opened, *state.options)
         return sum(sys.getsizeof(part) for part in parts) + sys.getsizeof(self)
 
-    def portable(self) -> Portable:
+    def portable(self) -> PortableShop:
         """The same state as plain values; `WebShop.resume` returns to it."""
         s = self.state
         plain = (s.page, s.query, s.number, s.asin, s.options, tuple(sorted(s.opened)), s.sub)
-        return Portable(self.session.task, plain, self.steps)
+        return PortableShop(self.session.task, plain, self.steps)
 
 
 class WebShop:
@@ -83,13 +83,13 @@ class WebShop:
     size         with data: "small" (1,000 products) or "full" (1.18 million, goals written by people)
     goals        "synthetic" or "human"; the embedded catalogue has synthetic ones
     splits       "field": test, eval, train by position, which share products; "products": train, panel, valid_seen,
-                 valid_unseen, the last without products of train (OURS). Default: field with data, products without
+                 valid_unseen, the last without products of train (new here). Default: field with data, products without
     observation  "text" or "text_rich", as the original prints them; "brief": text without the instruction, which is the task
     protocol     "field": 15 steps, reward 10 for a purchase that fits entirely (R = 1), else 0; "paper": 50 steps, reward R
     max_steps    step limit, where it is not the protocol's
     page_size    products on a page of results; the original shows 10
     queries      what the admissible actions say about searching: "phrases" lists searches for runs of the instruction's
-                 phrases, so that constrained writing covers the whole action (OURS); "free" shows the field's placeholder
+                 phrases, so that constrained writing covers the whole action (new here); "free" shows the field's placeholder
     catalogue    one of your own (see `catalogue.build`) instead of data, size and goals
 
     A session ends with a purchase or at the step limit. An action that means nothing here changes nothing and costs a step.
@@ -124,7 +124,7 @@ class WebShop:
         self.splits = choose("splits", splits or ("products" if data is None else "field"), SPLITS)
         self._shop = Shop(catalogue, page_size)
         self._positions = SPLITS[self.splits](catalogue.goals)
-        self._session: _Session | None = None
+        self._session: _ShopSession | None = None
         self._closed = False
 
     @property
@@ -133,7 +133,7 @@ class WebShop:
         return self._shop
 
     @property
-    def state(self) -> State:
+    def state(self) -> ShopState:
         """The session's state, a small frozen record."""
         self._running()
         return self._state
@@ -154,16 +154,16 @@ class WebShop:
     def _of(self, split: str) -> Sequence[int]:
         return self._positions[choose(f"split where splits is {self.splits!r}:", split, self._positions)]
 
-    def game(self, task: str) -> Errand:
+    def game(self, task: str) -> ShoppingTask:
         """The task with its shop and goal."""
-        return Errand(task, self._shop, self._goal(task), self.max_steps)
+        return ShoppingTask(task, self._shop, self._goal(task), self.max_steps)
 
     def reset(self, task: str) -> Observation:
         """Start a session; snapshots of the former one become invalid."""
         if self._closed:
             raise RuntimeError("this sandbox is closed")
-        self._session = _Session(task, self._goal(task))
-        self._state, self._steps = State(), 0
+        self._session = _ShopSession(task, self._goal(task))
+        self._state, self._steps = ShopState(), 0
         return self._observe()
 
     def step(self, action: str) -> Outcome:
@@ -201,12 +201,12 @@ class WebShop:
         self._state, self._steps = snapshot.state, snapshot.steps
         return self._observe()
 
-    def resume(self, portable: Portable) -> Observation:
+    def resume(self, portable: PortableShop) -> Observation:
         """Start the session of a portable state and go there; exact in any instance or process."""
         self.reset(portable.task)
         page, query, number, asin, options, opened, sub = portable.state
         options = tuple(tuple(pair) for pair in options)
-        self._state, self._steps = State(page, query, number, asin, options, frozenset(opened), sub), portable.steps
+        self._state, self._steps = ShopState(page, query, number, asin, options, frozenset(opened), sub), portable.steps
         return self._observe()
 
     def fork(self, n: int) -> list[WebShop]:
@@ -216,7 +216,7 @@ class WebShop:
         for _ in range(n):
             other = object.__new__(WebShop)
             other.__dict__.update(self.__dict__)
-            other._session = _Session(session.task, session.goal)
+            other._session = _ShopSession(session.task, session.goal)
             forks.append(other)
         return forks
 
@@ -241,7 +241,7 @@ class WebShop:
             raise BadInput(f"unknown task {task!r}: ids of this sandbox are 'goal/0' to 'goal/{len(goals) - 1}'")
         return goals[int(number)]
 
-    def _running(self) -> _Session:
+    def _running(self) -> _ShopSession:
         if self._closed:
             raise RuntimeError("this sandbox is closed")
         if self._session is None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from bpo.sandboxes.webshop import pages
 from bpo.sandboxes.webshop.catalogue import Catalogue
-from bpo.sandboxes.webshop.pages import Node, State
+from bpo.sandboxes.webshop.pages import PageNode, ShopState
 from bpo.sandboxes.webshop.phrases import queries
 from bpo.sandboxes.webshop.records import Goal
 from bpo.sandboxes.webshop.reward import Reward, reward
@@ -22,8 +22,8 @@ _ACTION = re.compile(r"(.+)\[(.+)\]")
 class Page:
     """What a state looks like: its nodes, still without instruction, and the state that each click leads to."""
 
-    nodes: tuple[Node, ...]
-    clicks: Mapping[str, State | None]  # None: the button does nothing (the search button, without a query)
+    nodes: tuple[PageNode, ...]
+    clicks: Mapping[str, ShopState | None]  # None: the button does nothing (the search button, without a query)
 
 
 def parse(action: str) -> tuple[str, str] | None:
@@ -42,19 +42,19 @@ class Shop:
         self.catalogue, self.page_size = catalogue, page_size
         self.page = lru_cache(maxsize=4_096)(self._page)
 
-    def advance(self, state: State, action: str) -> State:
+    def advance(self, state: ShopState, action: str) -> ShopState:
         """The state after an action; the same one where the action means nothing here."""
         parsed = parse(action)
         if parsed is None or state.page == pages.DONE:
             return state
         name, argument = parsed
         if name == "search":
-            return State(pages.RESULTS, query=argument, opened=state.opened)
+            return ShopState(pages.RESULTS, query=argument, opened=state.opened)
         # The original never clicks the search button itself, whatever else is called "search".
         target = self.page(state).clicks.get(argument) if name == "click" and argument != "search" else None
         return state if target is None else target
 
-    def view(self, state: State, goal: Goal, mode: str) -> str:
+    def view(self, state: ShopState, goal: Goal, mode: str) -> str:
         """The observation of a state: `text` or `text_rich` as the original prints them, or `brief`."""
         if state.page == pages.DONE:
             nodes = pages.done_page(state.asin, state.options, self.reward(state, goal).total)
@@ -64,11 +64,11 @@ class Shop:
             return pages.rich(nodes, state)
         return pages.plain(nodes) if mode == "text" else pages.brief(nodes)
 
-    def clickables(self, state: State) -> tuple[str, ...]:
+    def clickables(self, state: ShopState) -> tuple[str, ...]:
         """What can be clicked, in the original's order: buttons, products, option values; the search button included."""
         return tuple(self.page(state).clicks)
 
-    def clicks(self, state: State) -> tuple[str, ...]:
+    def clicks(self, state: ShopState) -> tuple[str, ...]:
         """The clicks that do something, as actions; a text that cannot be written in brackets has none."""
         actions = ((text, f"click[{text}]") for text, target in self.page(state).clicks.items() if target is not None)
         return tuple(action for text, action in actions if parse(action) == ("click", text))
@@ -79,14 +79,14 @@ class Shop:
         actions = ((query, f"search[{query}]") for query in queries(instruction))
         return tuple(action for query, action in actions if parse(action) == ("search", query.lower()))
 
-    def reward(self, state: State, goal: Goal) -> Reward:
+    def reward(self, state: ShopState, goal: Goal) -> Reward:
         """What buying the product of this state with its options is worth for a goal."""
         catalogue = self.catalogue
         wanted, bought = catalogue.product(goal.asin), catalogue.product(state.asin)
         values = [value for _, value in state.options]
         return reward(goal, wanted, catalogue.nouns(goal.asin), bought, catalogue.nouns(state.asin), values)
 
-    def _page(self, state: State) -> Page:
+    def _page(self, state: ShopState) -> Page:
         if state.page == pages.INDEX:
             return Page(tuple(pages.index_page()), {"search": None})
         if state.page == pages.RESULTS:
@@ -96,18 +96,18 @@ class Shop:
         if state.page == pages.SUB:
             product = self.catalogue.product(state.asin)
             back = replace(state, page=pages.ITEM, sub="")
-            return Page(tuple(pages.sub_page(product, state.sub)), {"back to search": State(), "< prev": back})
+            return Page(tuple(pages.sub_page(product, state.sub)), {"back to search": ShopState(), "< prev": back})
         return Page((), {})
 
-    def shown(self, state: State) -> tuple[str, ...]:
+    def shown(self, state: ShopState) -> tuple[str, ...]:
         """Identifiers of the products on a page of results."""
         start = (state.number - 1) * self.page_size
         return self.catalogue.search(state.query)[start : start + self.page_size]
 
-    def _results(self, state: State) -> Page:
+    def _results(self, state: ShopState) -> Page:
         total = len(self.catalogue.search(state.query))
         products = [self.catalogue.product(asin) for asin in self.shown(state)]
-        clicks: dict[str, State | None] = {"back to search": State()}
+        clicks: dict[str, ShopState | None] = {"back to search": ShopState()}
         if state.number > 1:
             clicks["< prev"] = replace(state, number=state.number - 1)
         clicks["next >"] = replace(state, number=state.number + 1)
@@ -116,10 +116,10 @@ class Shop:
             clicks[product.asin.lower()] = replace(state, page=pages.ITEM, asin=product.asin, opened=opened)
         return Page(tuple(pages.results_page(state.number, total, products)), clicks)
 
-    def _item(self, state: State) -> Page:
+    def _item(self, state: ShopState) -> Page:
         product = self.catalogue.product(state.asin)
-        clicks: dict[str, State | None] = {
-            "back to search": State(),
+        clicks: dict[str, ShopState | None] = {
+            "back to search": ShopState(),
             "< prev": replace(state, page=pages.RESULTS, asin="", options=()),
         }
         for name in pages.SUB_PAGES:

@@ -21,7 +21,7 @@ KIND, FORMAT = "product store", 1
 WIDTH = 10  # characters of an asin
 
 
-class Store:
+class CatalogueStore:
     """Products by asin and in file order, read-only.
 
     records   uint8, every product as JSON, one after the other
@@ -35,7 +35,7 @@ class Store:
         self._remembered = lru_cache(maxsize=4096)(self._find)
 
     @classmethod
-    def build(cls, products: Iterable[Product], folder: Path) -> Store:
+    def build(cls, products: Iterable[Product], folder: Path) -> CatalogueStore:
         """Write products to `folder`, in place of what is there once all are written, and open it.
 
         BadInput for an asin that comes twice, is longer than 10 characters, empty or not ASCII.
@@ -66,7 +66,7 @@ class Store:
         return cls.load(folder)
 
     @classmethod
-    def load(cls, folder: Path) -> Store:
+    def load(cls, folder: Path) -> CatalogueStore:
         """The products in `folder`; BadInput where there are none, or where another format version was written."""
         _, arrays = mapped(folder, KIND, FORMAT, ("records", "ends", "asins", "places"))
         return cls(**arrays)

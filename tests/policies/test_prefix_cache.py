@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 
 from bpo.methods import build
-from bpo.policies.kv import PrefixStore
+from bpo.policies.prefix_cache import PrefixStore
+from bpo.policies.prefix_sharing import plan
 from bpo.policies.score import pack, read_before
-from bpo.policies.shared import plan
 from bpo.rollout import grow
 from bpo.sandboxes import factory
 
@@ -63,12 +63,12 @@ def test_the_store_knows_every_beginning_of_what_was_put_and_nothing_else(put, a
 @given(sequences, sequences)
 def test_retain_keeps_the_way_to_its_sequences_and_what_goes_on_from_them(put, kept):
     store = filled(put)
-    store.retain(kept)
+    store.evict_except(kept)
     every = beginnings(put)
     comparable = {ids for ids in every for one in kept if ids == one[: len(ids)] or one == ids[: len(one)]}
     assert stored(store, every) == comparable
     assert store.size_bytes >= 4 * FLOATS * len(comparable)
-    store.retain([])
+    store.evict_except([])
     assert (len(store), store.size_bytes) == (0, 0)
 
 
@@ -155,15 +155,15 @@ def test_a_tree_computes_every_token_that_precedes_a_decision_once(make_policy, 
 
 def test_a_branch_that_ends_frees_what_no_other_can_reach(make_policy, monkeypatch):
     policy = make_policy()
-    sizes, plain = [], policy.retain
+    sizes, plain = [], policy.evict_except
 
-    def retain(contexts):
+    def evict_except(contexts):
         before = policy._store.size_bytes
         plain(contexts)
         reachable = beginnings([context.ids for context in contexts])
         sizes.append((before, policy._store.size_bytes, len(reachable)))
 
-    monkeypatch.setattr(policy, "retain", retain)
+    monkeypatch.setattr(policy, "evict_except", evict_except)
     grown(policy, "rloo", {"returns": 6})
     layers, heads, size = policy._net.kv_shape
     token = layers * heads * size * 4

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from bpo.policies.kv import common_length, pad
+from bpo.policies.prefix_cache import common_length, pad
 
 # Shared beginnings of fewer tokens are read again; the cheapest of these plans is taken.
 SHORTEST = (16, 32, 64, 128)
@@ -23,7 +23,7 @@ SHORTEST = (16, 32, 64, 128)
 STAGE_TOKENS = 2048
 # What reading costs, forwards and backwards, in units of reading one token without attention: a batch by itself; attention as a
 # multiple of its arithmetic, plain and causal or under a mask; laying one known token before a row. Fitted to times of the tiny
-# model and SmolLM2 on a processor.
+# model and SmolLM2 on a CPU.
 BATCH, CAUSAL, MASKED, BEFORE = 100.0, 1.2, 0.9, 0.1
 # A plan must be estimated to be cheaper by more than the estimate errs.
 GAIN = 1.05
@@ -45,7 +45,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SharingPlan:
     """Sequences as segments.
 
     segments  parents before children
@@ -75,7 +75,7 @@ class Plan:
         return [*stages, [i for i, segment in enumerate(self.segments) if segment.leaf]]
 
 
-def best(sequences: Sequence[tuple[int, ...]], batch_tokens: int, pair: float) -> Plan | None:
+def best(sequences: Sequence[tuple[int, ...]], batch_tokens: int, pair: float) -> SharingPlan | None:
     """The cheapest plan, None where reading every sequence by itself is not much dearer.
 
     pair  cost of one token's attention to one other, in units of reading a token without attention
@@ -86,7 +86,7 @@ def best(sequences: Sequence[tuple[int, ...]], batch_tokens: int, pair: float) -
     return cheapest if GAIN * cost(cheapest, batch_tokens, pair) < cost(alone, batch_tokens, pair) else None
 
 
-def cost(planned: Plan, batch_tokens: int, pair: float) -> float:
+def cost(planned: SharingPlan, batch_tokens: int, pair: float) -> float:
     """What reading in stages costs, in units of reading one token without attention."""
     total = 0.0
     for stage in planned.stages():
@@ -112,7 +112,7 @@ def together(sequences: Sequence[tuple[int, ...]], budget: int) -> list[list[int
     return groups
 
 
-def plan(sequences: Sequence[tuple[int, ...]], shortest: int = SHORTEST[0]) -> Plan:
+def plan(sequences: Sequence[tuple[int, ...]], shortest: int = SHORTEST[0]) -> SharingPlan:
     """Cut sequences where they part; none may begin another. Beginnings of fewer than `shortest` tokens are not shared."""
     return _cut(_parted(sequences), shortest)
 
@@ -133,7 +133,7 @@ def _parted(sequences: Sequence[tuple[int, ...]]) -> _Parted:
     return _Parted(rows, order, common)
 
 
-def _cut(parted: _Parted, shortest: int) -> Plan:
+def _cut(parted: _Parted, shortest: int) -> SharingPlan:
     rows, order, common = parted.rows, parted.order, parted.common
     segments: list[Segment] = []
     paths: list[tuple[int, ...]] = [()] * len(rows)
@@ -154,7 +154,7 @@ def _cut(parted: _Parted, shortest: int) -> Plan:
 
     if rows:
         cut(0, len(rows), 0, ())
-    return Plan(tuple(segments), tuple(paths))
+    return SharingPlan(tuple(segments), tuple(paths))
 
 
 class _Layer(DynamicLayer):
@@ -176,7 +176,7 @@ class _Layer(DynamicLayer):
         return 0 if self.before is None else self.before[0].shape[2]
 
 
-def staged(net, planned: Plan, places: Sequence[tuple[int, int]], batch_tokens: int) -> torch.Tensor:
+def staged(net, planned: SharingPlan, places: Sequence[tuple[int, int]], batch_tokens: int) -> torch.Tensor:
     """Logits [n, vocabulary] in float32 at the (sequence, position) pairs `places`; differentiable.
 
     A stage is read in batches of rows of similar length, of at most `batch_tokens` and STAGE_TOKENS padded tokens.
@@ -202,7 +202,7 @@ def staged(net, planned: Plan, places: Sequence[tuple[int, int]], batch_tokens: 
     return torch.cat(logits)[back.to(net.device)]
 
 
-def _batches(planned: Plan, stage: Sequence[int], batch_tokens: int) -> list[list[int]]:
+def _batches(planned: SharingPlan, stage: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Segments of similar length; those that begin their sequences apart from the others, since they need no mask."""
     segments = planned.segments
     groups: list[list[int]] = []
@@ -217,7 +217,7 @@ def _batches(planned: Plan, stage: Sequence[int], batch_tokens: int) -> list[lis
     return groups
 
 
-def _read(net, planned: Plan, group: Sequence[int], memory: dict[int, list[torch.Tensor]], where) -> torch.Tensor:
+def _read(net, planned: SharingPlan, group: Sequence[int], memory: dict[int, list[torch.Tensor]], where) -> torch.Tensor:
     """Read some segments at once; keeps the keys and values of those that others stand on in `memory`."""
     segments = [planned.segments[i] for i in group]
     ids, _ = pad([segment.tokens for segment in segments], net.device)
@@ -248,7 +248,7 @@ def _places(starts: torch.Tensor, width: int) -> torch.Tensor:
     return starts[:, None] + torch.arange(width, device=starts.device)
 
 
-def _above(planned: Plan, index: int, memory: dict[int, list[torch.Tensor]]) -> list[torch.Tensor]:
+def _above(planned: SharingPlan, index: int, memory: dict[int, list[torch.Tensor]]) -> list[torch.Tensor]:
     """Keys and values, by layer, of all that lies before a segment: [heads, start, head size] each."""
     chain = []
     parent = planned.segments[index].parent
@@ -270,7 +270,7 @@ def _filled(tensor: torch.Tensor, length: int) -> torch.Tensor:
     return torch.nn.functional.pad(tensor, (0, 0, 0, missing)) if missing else tensor
 
 
-def packed(net, planned: Plan, places: Sequence[tuple[int, int]]) -> torch.Tensor:
+def packed(net, planned: SharingPlan, places: Sequence[tuple[int, int]]) -> torch.Tensor:
     """The same logits from one row for all segments, under a mask that shows every token what lies before it on its path."""
     segments = planned.segments
     first = [0]

@@ -23,7 +23,7 @@ FILE = "trees.jsonl"
 TASK = "Task: "
 # Trees kept of an update, the first ones. One of 13 returns and 90 actions is some 30 kB, so two keep a long run small.
 PER_UPDATE = 2
-FIELDS = ("update", "method", "tree", "observations", "advantage", "weight", "live")
+FIELDS = ("update", "method", "tree", "observations", "advantage", "weight", "has_signal")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SavedTree:
                   holds the sum alone; contexts are None once it has been read from a file
     observations  n entries, what the sandbox showed in each state, at the root after the task; None where the policy's
                   contexts do not hold it
-    credit        advantage, weight and live of every edge, as the credit rule gave them
+    credit        advantage, weight and has_signal of every edge, as the credit rule gave them
     """
 
     update: int
@@ -55,13 +55,13 @@ class SavedTree:
         tree = self.tree
         siblings = np.full(len(tree), np.nan)
         for node in range(len(tree)):
-            kids = list(tree.kids[node])
-            if not kids:
+            children = list(tree.children[node])
+            if not children:
                 continue
-            siblings[kids] = siblings[node]
-            if len(kids) > 1:
-                others = tree.value[kids] - leave_one_out(tree.value[kids], tree.weight[kids])
-                siblings[kids] = np.where(np.isnan(others), siblings[node], others)
+            siblings[children] = siblings[node]
+            if len(children) > 1:
+                others = tree.value[children] - leave_one_out(tree.value[children], tree.weight[children])
+                siblings[children] = np.where(np.isnan(others), siblings[node], others)
         return siblings
 
     @property
@@ -80,7 +80,7 @@ class SavedTree:
                 "observations": self.observations,
                 "advantage": self.credit.advantage.tolist(),
                 "weight": self.credit.weight.tolist(),
-                "live": self.credit.live.tolist(),
+                "has_signal": self.credit.has_signal.tolist(),
             },
             separators=(",", ":"),
         )
@@ -94,6 +94,8 @@ class SavedTree:
             raise BadInput(f"{where}: not JSON: {error}") from None
         if not isinstance(raw, dict):
             raise BadInput(f"{where}: an object with {', '.join(FIELDS)} is wanted")
+        if "live" in raw:  # what records of earlier runs call it
+            raw["has_signal"] = raw.pop("live")
         for field in FIELDS:
             if field not in raw:
                 raise BadInput(f"{where}: {field} is missing")
@@ -111,8 +113,8 @@ class SavedTree:
 
         observations = column("observations", lambda x: x is None or isinstance(x, str), "text or null")
         advantage, weight = (np.array(column(field, _finite, "a number"), float) for field in ("advantage", "weight"))
-        live = np.array(column("live", lambda x: isinstance(x, bool), "true or false"), bool)
-        return cls(update, method, tree, tuple(observations), Credit(advantage, weight, live))
+        has_signal = np.array(column("has_signal", lambda x: isinstance(x, bool), "true or false"), bool)
+        return cls(update, method, tree, tuple(observations), Credit(advantage, weight, has_signal))
 
 
 def of_update(update: int, method: str, trees: Sequence[Tree], credits: Sequence[Credit]) -> list[SavedTree]:
@@ -127,11 +129,11 @@ def observed(tree: Tree) -> tuple[str | None, ...]:
     At the root the task comes first, in the sandbox's words where it has any.
     """
     texts: list[str | None] = []
-    for node, kids in enumerate(tree.kids):
-        step = tree.steps[kids[0] if kids else node]
+    for node, children in enumerate(tree.children):
+        step = tree.steps[children[0] if children else node]
         context = None if step is None else step.context
         observation = context if isinstance(context, Observation) else getattr(context, "observation", None)
-        texts.append((step.end if step else None) if not kids else observation.text if observation else None)
+        texts.append((step.end if step else None) if not children else observation.text if observation else None)
         if node == ROOT and observation is not None and observation.task:
             texts[ROOT] = f"{TASK}{observation.task}\n{observation.text}"
     return tuple(texts)

@@ -1,7 +1,7 @@
 """A small parent for one command where there are no namespaces; run as a script, with its orders as JSON in the first argument.
 
 It confines a child by Landlock and resource limits, waits for it, ends everything that the child has left behind (orphans
-come to the warden, which is their subreaper), and exits as the child did. It imports nothing but the standard library.
+come to the runner, which is their subreaper), and exits as the child did. It imports nothing but the standard library.
 """
 
 import contextlib

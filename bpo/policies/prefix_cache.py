@@ -109,7 +109,7 @@ class PrefixStore:
         while self._size > self._limit:
             self._drop(next(iter(self._nodes)))
 
-    def retain(self, sequences: Sequence[Ids]) -> None:
+    def evict_except(self, sequences: Sequence[Ids]) -> None:
         """Forget what is no beginning of one of these sequences and does not begin with one of them."""
         kept: set[_Node] = set()
         below: set[_Node] = set()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rooms import room
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from bpo.policies import shared
-from bpo.policies.kv import pad
+from bpo.policies import prefix_sharing
 from bpo.policies.net import Net
+from bpo.policies.prefix_cache import pad
 from bpo.policies.score import pack, read_before
 
 VOCABULARY = 50
@@ -68,11 +68,11 @@ def test_staged_and_packed_equal_one_by_one(shape, kind):
     net = Net(model_of(kind))
     rows = sequences_of(SHAPES[shape], np.random.default_rng(1))
     places = [(i, p) for i, row in enumerate(rows) for p in range(0, len(row), 3)]
-    planned = shared.plan(rows)
+    planned = prefix_sharing.plan(rows)
     ways = {
         "one by one": lambda: one_by_one(net, rows, places),
-        "staged": lambda: shared.staged(net, planned, places, batch_tokens=64),
-        "packed": lambda: shared.packed(net, planned, places),
+        "staged": lambda: prefix_sharing.staged(net, planned, places, batch_tokens=64),
+        "packed": lambda: prefix_sharing.packed(net, planned, places),
     }
     results = {name: loss_and_gradient(net, way(), np.random.default_rng(2)) for name, way in ways.items()}
     values, gradient = results["one by one"]
@@ -83,13 +83,13 @@ def test_staged_and_packed_equal_one_by_one(shape, kind):
 
 def test_a_plan_reads_shared_tokens_once():
     rows = sequences_of(NESTED, np.random.default_rng(0), vocabulary=10**9)  # so that nothing is shared by chance
-    planned = shared.plan(rows)
+    planned = prefix_sharing.plan(rows)
     assert planned.unique == 30 + 25 + 12 + 9 + 18 + 5 + 22 + 7 + 7 + 30 + 40
     assert [len(stage) for stage in planned.stages()] == [1, 2, 1, 7]
     for row, path in zip(rows, planned.paths, strict=True):
         assert sum((planned.segments[i].tokens for i in path), ()) == row
     # Short beginnings are read again, where a stage of their own would cost more.
-    assert shared.plan(rows, shortest=71).unique == sum(map(len, rows))
+    assert prefix_sharing.plan(rows, shortest=71).unique == sum(map(len, rows))
 
 
 @settings(max_examples=100, deadline=None)
@@ -97,7 +97,7 @@ def test_a_plan_reads_shared_tokens_once():
 def test_plans_put_every_sequence_together(rows):
     rows = [one for one in rows if not any(other != one and other[: len(one)] == one for other in rows)]
     for shortest in (1, 3):
-        planned = shared.plan(rows, shortest)
+        planned = prefix_sharing.plan(rows, shortest)
         for i, row in enumerate(rows):
             path = planned.paths[i]
             assert sum((planned.segments[k].tokens for k in path), ()) == row
@@ -110,19 +110,19 @@ def test_plans_put_every_sequence_together(rows):
         inner = [segment for segment in planned.segments if not segment.leaf]
         assert all(len(segment.tokens) >= shortest for segment in inner)
     for budget in (1, 10, 1000):
-        groups = shared.together(rows, budget)
+        groups = prefix_sharing.together(rows, budget)
         assert sorted(itertools.chain(*groups)) == list(range(len(rows)))
 
 
 def test_sharing_is_used_where_it_pays():
     rng = np.random.default_rng(0)
     much, little = sequences_of([600, *[200] * 16], rng), sequences_of([20, *[200] * 4], rng)
-    assert shared.best(much, 8192, pair=0.0).unique == 600 + 16 * 200
-    assert shared.best(little, 8192, pair=0.0) is None
+    assert prefix_sharing.best(much, 8192, pair=0.0).unique == 600 + 16 * 200
+    assert prefix_sharing.best(little, 8192, pair=0.0) is None
     # Attention to what is shared is not saved: where it is most of the cost, nothing is gained.
-    assert shared.best(much, 8192, pair=0.01) is not None
-    assert shared.best(sequences_of([60, *[200] * 16], rng), 8192, pair=0.01) is None
-    assert shared.best([], 8192, pair=0.0) is None
+    assert prefix_sharing.best(much, 8192, pair=0.01) is not None
+    assert prefix_sharing.best(sequences_of([60, *[200] * 16], rng), 8192, pair=0.01) is None
+    assert prefix_sharing.best([], 8192, pair=0.0) is None
 
 
 def forked(policy):
@@ -147,15 +147,15 @@ def forked(policy):
 @pytest.mark.parametrize("batch_tokens", [8192, 1024])
 def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypatch, batch_tokens):
     used = []
-    original = shared.staged
-    monkeypatch.setattr(shared, "staged", lambda *given: used.append(1) or original(*given))
-    monkeypatch.setattr(shared, "cost", lambda planned, *_: planned.unique)
+    original = prefix_sharing.staged
+    monkeypatch.setattr(prefix_sharing, "staged", lambda *given: used.append(1) or original(*given))
+    monkeypatch.setattr(prefix_sharing, "cost", lambda planned, *_: planned.unique)
     found = []
     for share in (True, False):
         policy = make_policy(share=share, batch_tokens=batch_tokens)
         steps = forked(policy)
         sequences, _ = pack([read_before(*step) for step in steps])
-        apart, unique = sum(map(len, sequences)), shared.plan(sequences, 1).unique
+        apart, unique = sum(map(len, sequences)), prefix_sharing.plan(sequences, 1).unique
         read = policy.tokens_read(steps)
         assert unique <= read < apart if share else read == apart
         groups = policy.batches(steps)
@@ -174,11 +174,11 @@ def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypa
 
 
 def test_gradient_checkpointing_reads_every_sequence_by_itself(make_policy, monkeypatch):
-    monkeypatch.setattr(shared, "cost", lambda planned, *_: planned.unique)
+    monkeypatch.setattr(prefix_sharing, "cost", lambda planned, *_: planned.unique)
     policy = make_policy()
     steps = forked(policy)
     before, _ = policy.logprob(steps)
     policy.model.activation_checkpointing_enable()
-    monkeypatch.setattr(shared, "staged", lambda *given: pytest.fail("shared under gradient checkpointing"))
+    monkeypatch.setattr(prefix_sharing, "staged", lambda *given: pytest.fail("shared under gradient checkpointing"))
     after, _ = policy.logprob(steps)
     np.testing.assert_allclose(before.detach(), after.detach(), atol=1e-4)

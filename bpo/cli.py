@@ -30,17 +30,13 @@ app.add_typer(swebench, name="swebench")
 
 @app.callback(invoke_without_command=True)
 def common(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and the code's fingerprint.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     """Branching Policy Optimization: reinforcement learning on rollout trees."""
     if version:
         from importlib.metadata import version as installed
 
-        from bpo.provenance import code_fingerprint
-        from bpo.sandboxes import SANDBOXES
-
-        codes = ", ".join(f"{name} {code_fingerprint(name)}" for name in SANDBOXES)
-        typer.echo(f"bpo {installed('bpo')}; fingerprint of the code behind runs in each sandbox: {codes}")
+        typer.echo(f"bpo {installed('bpo')}")
 
 
 EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --preset smoke\n\n  bpo train --method grpo --sandbox household --preset quick --seed 1 --set returns=13 --dry-run"  # noqa: E501
@@ -295,9 +291,12 @@ def _writable(option: str, path: Path) -> None:
 def _dry_run(config, folder: Path) -> None:
     import yaml
 
+    from bpo.provenance import code_fingerprint
+
     counts = task_counts(config)
     typer.echo(yaml.safe_dump(config.plain(), sort_keys=False).rstrip())
     typer.echo(f"# planned returns per tree: {config.recipe().growth.planned_returns}; tasks: {counts}")
+    typer.echo(f"# fingerprint of the code: {code_fingerprint(config)}")
     typer.echo(f"# valid; would write to {folder}")
 
 

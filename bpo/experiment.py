@@ -15,7 +15,7 @@ from bpo.evaluate import by_type, evaluate, panel, plain, success
 from bpo.files import locked, write_json
 from bpo.policies import make_policy
 from bpo.policy import Policy
-from bpo.provenance import code_fingerprint, record
+from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
 from bpo.train import Trainer, read_metrics
@@ -27,6 +27,15 @@ ReportProgress = Callable[[str, int, int], None]
 
 def finished(config: RunConfig, folder: Path) -> dict[str, Any] | None:
     """The result of a run that is complete for this configuration and this code, else None."""
+    return _result(config, folder, code_fingerprint(config))
+
+
+def finished_start(config: RunConfig, folder: Path) -> dict[str, Any] | None:
+    """The evaluation of the initial policy, where it is complete for this configuration and this code, else None."""
+    return _result(config, folder, start_fingerprint(config))
+
+
+def _result(config: RunConfig, folder: Path, code: str) -> dict[str, Any] | None:
     path = folder / RESULT
     if not path.is_file():
         return None
@@ -34,7 +43,7 @@ def finished(config: RunConfig, folder: Path) -> dict[str, Any] | None:
         result = json.loads(path.read_text())
     except json.JSONDecodeError:
         return None
-    same = result.get("hash") == config.hash and result.get("origin", {}).get("code") == code_fingerprint(config.sandbox)
+    same = result.get("hash") == config.hash and result.get("origin", {}).get("code") == code
     return result if same else None
 
 
@@ -73,7 +82,7 @@ def run(
         "parameters": dict(config.recipe().parameters),
         "hash": config.hash,
         "name": config.name,
-        "origin": record(config.sandbox),
+        "origin": record(config, code_fingerprint(config)),
         "metrics": [{key: value for key, value in row.items() if key != "seconds"} for row in metrics],
         "noise": [asdict(draw) for draw in draws],
         "noise_tasks": noise_tasks if noise_draws else 0,
@@ -113,7 +122,12 @@ def start_result(config: RunConfig, folder: Path, report: ReportProgress | None 
     finally:
         for sandbox in sandboxes:
             sandbox.close()
-    result = {"config": config.plain(), "hash": config.hash, "origin": record(config.sandbox), "evaluation": splits}
+    result = {
+        "config": config.plain(),
+        "hash": config.hash,
+        "origin": record(config, start_fingerprint(config)),
+        "evaluation": splits,
+    }
     write_json(folder / RESULT, result)
     return result
 

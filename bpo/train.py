@@ -43,7 +43,7 @@ class Trainer:
     """One run. `run` does what is left of it; everything that decides its future is in `state`, and so in a checkpoint."""
 
     def __init__(self, config: RunConfig, folder: Path, policy: Policy | None = None):
-        code_fingerprint(config.sandbox)  # of the code that runs, not of what the files say when the run ends
+        code_fingerprint(config)  # of the code that runs, not of what the files say when the run ends
         self.config, self.folder, self.recipe = config, folder, config.recipe()
         settings = config.settings
         make = factory(config.sandbox, config.sandbox_options)
@@ -143,7 +143,7 @@ class Trainer:
         return {
             "update": self.done,
             "config": self.config.hash,
-            "code": code_fingerprint(self.config.sandbox),
+            "code": code_fingerprint(self.config),
             "seed": self.config.seed,
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -157,7 +157,7 @@ class Trainer:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Continue where `state` was taken; BadInput where other code took it, since the run would mix two programs."""
-        if state["code"] != code_fingerprint(self.config.sandbox):
+        if state["code"] != code_fingerprint(self.config):
             raise BadInput(f"{self.folder} was begun by other code ({state['code']}): delete it, or name another --out folder")
         self.done, self.seen, self.running = state["update"], state["seen"], state["running"]
         self.policy.load_state_dict(state["policy"])
@@ -208,7 +208,11 @@ class Trainer:
         write_atomically(
             self.folder / "config.yaml",
             yaml.safe_dump(
-                {"config": self.config.plain(), "hash": self.config.hash, "origin": record(self.config.sandbox)},
+                {
+                    "config": self.config.plain(),
+                    "hash": self.config.hash,
+                    "origin": record(self.config, code_fingerprint(self.config)),
+                },
                 sort_keys=False,
             ),
         )

@@ -109,13 +109,13 @@ def checked(preset: str, sandbox: str, runs: Path, results: Path) -> TablePlan:
 
 def show_plan(plan: TablePlan, only: list[str]) -> None:
     """Print every run with its state."""
-    from bpo.experiment import finished
+    from bpo.experiment import finished_start
     from reproduce.driver import updates_done
     from reproduce.plan import result_of, select_rows
 
     table = Table("run", "seed", "returns per tree", "state", "folder")
     config, folder = plan.warm_start
-    table.add_row("warm start", "", "", "finished" if finished(config, folder) else "to do", str(folder.name))
+    table.add_row("warm start", "", "", "finished" if finished_start(config, folder) else "to do", str(folder.name))
     for job in plan.jobs(select_rows(plan, only)):
         done, updates = updates_done(job.folder), job.config.settings.updates
         state = "finished" if result_of(job) else f"{done} of {updates} updates" if done else "to do"

@@ -43,9 +43,9 @@ class Collected:
 
 def collect(plan: TablePlan) -> Collected:
     """Read the finished runs; BadInput where there is no warm start or not a single run."""
-    from bpo.experiment import finished
+    from bpo.experiment import finished_start
 
-    start = finished(*plan.warm_start)
+    start = finished_start(*plan.warm_start)
     found: dict[str, dict[int, dict]] = {}
     missing = []
 

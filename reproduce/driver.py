@@ -59,10 +59,10 @@ def run(plan: TablePlan, *, at_once: int, only: Sequence[str], limit_s: float, c
 
 def warm_start(plan: TablePlan, console: Console) -> dict[str, Any]:
     """Stage 0: make the initial policy, which is cached, and evaluate it."""
-    from bpo.experiment import finished, start_result
+    from bpo.experiment import finished_start, start_result
 
     config, folder = plan.warm_start
-    result = finished(config, folder)
+    result = finished_start(config, folder)
     if result is None:
         with _progress(console) as bars:
             result = start_result(config, folder, Phases(bars, "warm start: "))
@@ -128,7 +128,7 @@ def set_aside(job: Job) -> None:
     if not path.is_file():
         return
     code = (yaml.safe_load(path.read_text()) or {}).get("origin", {}).get("code", "unknown")
-    if code == code_fingerprint(job.config.sandbox):
+    if code == code_fingerprint(job.config):
         return
     place = job.folder.parent / "stale" / f"{job.folder.name}-{code}"
     shutil.rmtree(place, ignore_errors=True)

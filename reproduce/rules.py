@@ -1,4 +1,4 @@
-"""RulePolicy policies on the evaluation tasks: reference rows that need no model. Only WebShop has such."""
+"""Rule policies on the evaluation tasks: reference rows that need no model. Only WebShop has such."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from reproduce.plan import TablePlan
 
 def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
     """Score, success and steps of every rule on every evaluation split, kept in rules.json among the runs."""
-    from bpo.provenance import code_fingerprint
+    from bpo.provenance import start_fingerprint
 
     if plan.sandbox != "webshop":
         return None
     from bpo.sandboxes.webshop import rules
 
     config = plan.warm_start[0]
-    made_of = {"code": code_fingerprint(plan.sandbox), "config": config.hash}
+    made_of = {"code": start_fingerprint(config), "config": config.hash}
     path = plan.runs / RULES
     if path.is_file() and made_of.items() <= (old := json.loads(path.read_text())).items():
         return old

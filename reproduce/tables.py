@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -85,10 +86,12 @@ def build(collected: Collected) -> dict[str, Any]:
 
 
 def origin(collected: Collected) -> dict[str, Any]:
-    """Where the warm start comes from, and the kinds of boxes that any of the runs used, where the sandbox has such."""
+    """Where the warm start comes from, one fingerprint for the code of all runs, and the kinds of boxes that they used."""
     found = {key: value for key, value in collected.start["origin"].items() if key not in ("host", "date")}
+    results = [collected.start, *(run for row in collected.rows for run in row.runs.values())]
+    codes = sorted({result["origin"]["code"] for result in results})
+    found["code"] = hashlib.sha256(" ".join(codes).encode()).hexdigest()[:12]
     if "boxes" in found:
-        results = [collected.start, *(run for row in collected.rows for run in row.runs.values())]
         found["boxes"] = sorted({kind for result in results for kind in result["origin"]["boxes"]})
     return found
 

@@ -7,6 +7,7 @@ import json
 import lzma
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 from places import SHARED
 
 from bpo import config, experiment
+from bpo.config import load_preset
 from bpo.errors import BadInput
 from bpo.methods import MEANING, METHODS, build
 from bpo.provenance import code_fingerprint
@@ -197,8 +199,13 @@ def test_methods_explains_the_parameters_of_one():
     assert set(MEANING) == {key for row in METHODS.values() for key in row.defaults}
 
 
-def test_version_names_the_code():
-    assert f"webshop {code_fingerprint('webshop')}" in bpo("--version").stdout
+def test_version_is_the_installed_one():
+    assert bpo("--version").stdout == f"bpo {version('bpo')}\n"
+
+
+def test_a_dry_run_names_the_code():
+    done = bpo("train", "--method", "rloo", "--sandbox", "toy", "--preset", "smoke", "--dry-run")
+    assert f"# fingerprint of the code: {code_fingerprint(load_preset('smoke').run('rloo', 'toy', 0))}\n" in done.stdout
 
 
 @pytest.mark.parametrize(("selector", "value"), [("quantile", 1.5), ("coin", 3.0), ("every", 0.0), ("every", 0.5)])

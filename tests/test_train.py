@@ -130,7 +130,7 @@ def test_a_checkpoint_cut_in_half_is_one_clear_error_and_the_previous_one_is_use
 def test_a_run_begun_by_other_code_is_not_continued(tmp_path, monkeypatch):
     run = config()
     Trainer(run, tmp_path).run()
-    monkeypatch.setattr("bpo.train.code_fingerprint", lambda sandbox: "0123456789ab")
+    monkeypatch.setattr("bpo.train.code_fingerprint", lambda config: "0123456789ab")
     with pytest.raises(BadInput, match="was begun by other code"):
         Trainer(run, tmp_path).run()
 

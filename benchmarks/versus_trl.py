@@ -51,7 +51,7 @@ from tree_training import file_path, tokens_of
 
 from bpo import update
 from bpo.errors import require
-from bpo.methods import Recipe, build
+from bpo.methods import BuiltMethod, build
 from bpo.policies.lm import LMPolicy
 from bpo.policies.score import read_before
 from bpo.policies.settings import PolicySettings, WarmStart
@@ -73,7 +73,7 @@ WRITING = PolicySettings(writing="free")
 class Side:
     """One of the two: its own copy of the model, its own sandboxes, the same random streams."""
 
-    def __init__(self, recipe: Recipe, tasks: Sequence[str], policy: LMPolicy, shared: bool):
+    def __init__(self, recipe: BuiltMethod, tasks: Sequence[str], policy: LMPolicy, shared: bool):
         self.recipe, self.tasks = recipe, tasks
         settings = policy.settings | ({} if shared else {"cache_bytes": 0, "share": False})
         self.policy = LMPolicy(policy.frozen_copy().model.requires_grad_(True), policy.tokenizer, **settings)

@@ -99,25 +99,21 @@ def methods(
     ] = None,
 ) -> None:
     """Print the table of methods, or the parameters of one, which --set changes."""
+    from bpo.cli_methods import explained, overview
     from bpo.config import load_preset
     from bpo.errors import choose
-    from bpo.methods import MEANING, METHODS, allowed
+    from bpo.methods import METHODS
 
     if method is None:
         if preset is not None:
             raise BadInput(f"--preset {preset!r} needs a method, like bpo methods bpo --preset quick")
-        table = Table("method", "what it does", "gradient", "source", "how far it follows the source", show_lines=True)
-        for name, row in METHODS.items():
-            table.add_row(name, row.summary, row.bias, row.citation, row.fidelity)
-        Console().print(table)
-        return
-    row = METHODS[choose("method", method, METHODS)]
-    given = None if preset is None else {**row.defaults, **load_preset(preset).methods.get(method, {})}
-    columns = ("parameter", "default", *((f"in {preset}",) if given else ()), "meaning", "allowed")
-    table = Table(*columns, title=f"{method}: {row.summary}", show_lines=True)
-    for key, value in row.defaults.items():
-        table.add_row(key, str(value), *((str(given[key]),) if given else ()), MEANING[key], allowed(method, key))
-    Console().print(table)
+        pages = overview()
+    else:
+        row = METHODS[choose("method", method, METHODS)]
+        given = {} if preset is None else {f"in {preset}": {**row.defaults, **load_preset(preset).methods.get(method, {})}}
+        pages = explained(method, given)
+    for page in pages:
+        typer.echo(page) if isinstance(page, str) else Console().print(page)
 
 
 app.command("show", epilog=cli_show.EXAMPLES)(cli_show.show)

@@ -20,6 +20,7 @@ from bpo.config import RunConfig
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
 from bpo.files import write_atomically
+from bpo.objective import ppo_clip
 from bpo.policies import make_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
@@ -112,7 +113,7 @@ class Trainer:
         credits = update.credits_by_task(trees, self.recipe.credit, self.running if self.seen else None)
         batch = update.make_batch(trees, credits)
         self._set_lr()
-        options = {"clip": settings.clip, "beta": settings.beta} if self.recipe.objective == "ppo_clip" else {}
+        options = {"clip": settings.clip, "beta": settings.beta} if self.recipe.objective is ppo_clip else {}
         for _ in range(settings.epochs):
             update.zero_grad(self.policy)
             facts = update.backward(self.policy, self.reference, batch, self.recipe.objective, options)

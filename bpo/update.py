@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from bpo.credit import Credit, CreditRule
-from bpo.objective import OBJECTIVES
+from bpo.objective import OBJECTIVES, Loss
 from bpo.policy import Policy
 from bpo.tree import ROOT, Tree, edges
 
@@ -56,9 +56,10 @@ def make_batch(trees: Sequence[Tree], credits: Sequence[Credit]) -> Batch:
 
 
 def backward(
-    policy: Policy, reference: Policy | None, batch: Batch, objective: str, options: dict[str, Any]
+    policy: Policy, reference: Policy | None, batch: Batch, objective: str | Loss, options: dict[str, Any]
 ) -> dict[str, float]:
     """Accumulate the gradient of the batch's loss in the policy's parameters; returns sums over tokens (see objective.py)."""
+    loss_of = OBJECTIVES[objective] if isinstance(objective, str) else objective
     facts: dict[str, float] = {"loss": 0.0, "tokens": 0.0, "clipped": 0.0, "approx_kl": 0.0, "kl": 0.0}
     for indices in policy.batches(batch.steps) if batch.steps else []:
         steps = [batch.steps[i] for i in indices]
@@ -69,7 +70,7 @@ def backward(
             with torch.no_grad():
                 anchor = reference.logprob(steps)[0]
         advantage, weight = (torch.as_tensor(array[indices]).to(values) for array in (batch.advantage, batch.weight))
-        loss, more = OBJECTIVES[objective](values, old, anchor, owner, advantage, weight, **options)
+        loss, more = loss_of(values, old, anchor, owner, advantage, weight, **options)
         loss = loss / batch.trees
         loss.backward()
         for name, value in {"loss": loss.item(), **more}.items():

@@ -53,7 +53,7 @@ def reached(roots: Iterable[Any], beyond: Callable[[str], bool] = lambda module:
 
     roots   functions, classes, or text like "bpo.experiment:run"; a partial stands for its function, and what is defined
             within a function stands for the definition at the module's top that holds it
-    beyond  says of a module that nothing in it can change the result, so that it is not followed
+    beyond  says of a module that nothing in it but roots can change the result, so that it is not followed
     Errors: LookupError for a root that is not found.
     """
     return _reach(roots, beyond)[1]
@@ -65,9 +65,10 @@ def _reach(roots: Iterable[Any], beyond: Callable[[str], bool]) -> tuple[Sources
     sources = _sources(frozenset({name.partition(".")[0] for name in [*names, __name__]}))
     found: set[Place] = set()
     todo = [sources.place(root) for root in roots]
+    wanted = {home for place in todo for home in sources.home(place)}
     while todo:
         for place in sources.home(todo.pop()):
-            if place not in found and not beyond(place[0]):
+            if place not in found and (place in wanted or not beyond(place[0])):
                 found.add(place)
                 todo += [(place[0], LOOSE), *sources.reading(place).places]
     return sources, frozenset(place for place in found if place[1] in sources.module(place[0]).definitions)
@@ -203,11 +204,11 @@ class _Reading(ast.NodeTransformer):
         self.places: list[Place] = []
         self.text = "\n".join(ast.dump(self.visit(statement)) for statement in statements)
 
-    def visit_Import(self, node: ast.Import) -> ast.stmt:
-        return ast.Pass()
+    def visit_Import(self, node: ast.Import) -> None:
+        """Imports are not part of what a definition does."""
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
-        return ast.Pass()
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """As above."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return self._function(node)

@@ -45,7 +45,7 @@ EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --pr
 @app.command(epilog=EXAMPLES)
 def train(
     method: Annotated[str, typer.Option(help="A key of the table that `bpo methods` prints.")],
-    sandbox: Annotated[str, typer.Option(help="household, webshop, codefix or toy.")],
+    sandbox: Annotated[str, typer.Option(help="A sandbox that the preset has a section for, like household or toy.")],
     preset: Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")],
     seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder that holds the run's folder.")] = Path("runs"),
@@ -121,13 +121,15 @@ app.command("show", epilog=cli_show.EXAMPLES)(cli_show.show)
 
 @app.command("check-fork", epilog="Example:\n\n  bpo check-fork household --games 6 --branches 3 --steps 30")
 def check_fork(
-    sandbox: Annotated[str, typer.Argument(help="household, webshop, codefix, shell or toy.")],
+    sandbox: Annotated[str, typer.Argument(help="A sandbox, like household or toy.")],
     games: Annotated[int, typer.Option(help="Tasks to walk in.")] = 6,
     branches: Annotated[int, typer.Option(help="Interleaved branches per task.")] = 3,
     steps: Annotated[int, typer.Option(help="Steps per branch.")] = 30,
     data: Annotated[
         Path | None,
-        typer.Option(help="household: real games, the folder that holds json_2.1.1; webshop: products. Others read none here."),
+        typer.Option(
+            help="A folder of real tasks, where the sandbox reads one (household: it holds json_2.1.1; webshop: products)."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random walks.")] = 0,
 ) -> None:
@@ -137,8 +139,9 @@ def check_fork(
 
     _at_least(1, games=games, branches=branches, steps=steps)
     _at_least(0, seed=seed)
-    make, reference, tasks = sandboxes.fork_check(sandbox, games, steps, None if data is None else str(data))
-    report = check(make, tasks, games=games, branches=branches, steps=steps, seed=seed, reference=reference)
+    walk = sandboxes.fork_check(sandbox, games, steps, None if data is None else str(data))
+    counts = {"games": games, "branches": branches, "steps": steps}
+    report = check(walk.make, walk.tasks, **counts, seed=seed, reference=walk.reference)
     for difference in report.first_differences:
         typer.echo(difference)
     typer.echo(f"{report.steps} steps, {report.mismatches} mismatches")
@@ -246,35 +249,18 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
 
 def task_counts(config) -> dict[str, int]:
     """Number of tasks per split of a run; BadInput where its policy or its sandbox cannot be made, or a split is empty."""
-    from bpo.policies import check_policy
-    from bpo.sandboxes import demonstration, factory
+    from bpo.initial import check_initial
+    from bpo.sandboxes import factory
 
-    check_policy(config)
+    check_initial(config)
     settings, start = config.settings, config.warm_start
     splits = ("train", settings.curve_split, *settings.eval_splits, *((start.split,) if start else ()))
-    if start:
-        demonstration(config.sandbox)
     with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
         counts = {split: len(sandbox.tasks(split)) for split in splits}
         empty = [split for split, count in counts.items() if not count]
         if empty:
             raise BadInput(f"the split {empty[0]!r} of {config.sandbox} with these options has no tasks")
-        if config.sandbox in ("codefix", "shell"):
-            _free(config, sandbox)
     return counts
-
-
-def _free(config, sandbox) -> None:
-    """Refuse what cannot act, or cannot be demonstrated, where actions are not listed."""
-    if sandbox.reset(sandbox.tasks("train")[0]).actions is not None:
-        return
-    if config.policy.writing != "free":
-        raise BadInput(f"{config.sandbox} with these options lists no actions, which needs policy: writing: free")
-    if config.warm_start:
-        raise BadInput(
-            f"{config.sandbox} with these options cannot be demonstrated: leave warm_start out, and name a model that can "
-            "write (policy: {kind: hf, model: ..., writing: free})"
-        )
 
 
 def _writable(option: str, path: Path) -> None:

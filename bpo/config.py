@@ -17,8 +17,9 @@ import yaml
 
 from bpo.errors import BadInput, at_least, choose, scalar
 from bpo.methods import METHODS, BuiltMethod, build
+from bpo.plugins import OWN
 from bpo.policies.settings import SIZES, PolicySettings, WarmStart, hub_name
-from bpo.sandboxes import SANDBOXES, factory
+from bpo.sandboxes import SANDBOXES, factory, spec
 
 
 @dataclass(frozen=True)
@@ -126,19 +127,25 @@ class SandboxSection:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named set of runs: shared settings, a section per sandbox, parameters per method, and the sweep of the table."""
+    """A named set of runs: shared settings, a section per sandbox, parameters per method, and the sweep of the table.
+
+    sections_of  the name under which the records of sandboxes hold what the preset says about them; "": they add nothing
+    sandboxes    sections of its own, which go before those
+    """
 
     name: str
     description: str
     settings: Settings
-    sandboxes: Mapping[str, SandboxSection]
     methods: Mapping[str, Mapping[str, Any]]
     sweep: Sweep
+    sections_of: str = ""
+    sandboxes: Mapping[str, SandboxSection] = field(default_factory=dict)
 
     def section(self, sandbox: str) -> SandboxSection:
         """What the preset says about a sandbox; BadInput where it says nothing."""
         choose("sandbox", sandbox, SANDBOXES)
         if sandbox not in self.sandboxes:
+            _brought(self.sections_of, sandbox)  # says what is wrong with it, where something is
             raise BadInput(
                 f"preset {self.name!r} has no settings for sandbox {sandbox!r} (it has: {', '.join(self.sandboxes)})"
             )
@@ -169,7 +176,11 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str) -> Preset:
-    """A preset of the package by name, or a YAML file by path; every unknown field and unusable value is refused."""
+    """A preset of the package by name, or a YAML file by path; every unknown field and unusable value is refused.
+
+    What it does not say about a sandbox itself is in the sandbox's record, under the name `sections_of`; another package's
+    section that cannot be used is left out until it is asked for.
+    """
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
         if not path.is_file():
@@ -185,8 +196,36 @@ def load_preset(name: str) -> Preset:
     if not isinstance(raw, Mapping):
         raise BadInput(f"{where} must be a mapping of fields, not {type(raw).__name__}")
     preset = read(Preset, {"name": Path(name).stem, **raw}, where)
+    preset = replace(preset, sandboxes={**_all_brought(preset.sections_of), **preset.sandboxes})
     _check(preset, where)
     return preset
+
+
+def _all_brought(preset: str) -> dict[str, SandboxSection]:
+    sections = {}
+    for name in SANDBOXES.working():
+        try:
+            section = _brought(preset, name)
+        except BadInput:
+            if SANDBOXES.origin(name) == OWN:
+                raise
+        else:
+            sections |= {} if section is None else {name: section}
+    return sections
+
+
+def _brought(preset: str, sandbox: str) -> SandboxSection | None:
+    """What the record of a sandbox says about it for a preset of the package."""
+    where = f"preset {preset}: sandboxes.{sandbox}"
+    try:
+        content = spec(sandbox).presets().get(preset)
+    except Exception as error:
+        raise BadInput(f"{where} cannot be read: {type(error).__name__}: {error}") from error
+    if content is None:
+        return None
+    section = read(SandboxSection, content, where)
+    _check_section(section, where)
+    return section
 
 
 def read(kind: Any, raw: Any, where: str) -> Any:
@@ -294,17 +333,21 @@ def _check_policy(policy: PolicySettings, where: str) -> None:
         )
 
 
+def _check_section(section: SandboxSection, here: str) -> None:
+    _check_policy(section.policy, here)
+    if section.warm_start is not None:
+        _check_warm_start(section.warm_start, here)
+    if section.policy.kind == "tiny" and section.warm_start is None:
+        raise BadInput(f"{here}: policy: kind 'tiny' needs a warm_start section, which makes its model")
+
+
 def _check(preset: Preset, where: str) -> None:
     _check_settings(preset.settings, where)
     for name, section in preset.sandboxes.items():
         choose(f"sandbox in {where}", name, SANDBOXES)
         here = f"{where}: sandboxes.{name}"
         _check_settings(_changed(preset.settings, section.settings, f"{here}: settings"), here)
-        _check_policy(section.policy, here)
-        if section.warm_start is not None:
-            _check_warm_start(section.warm_start, here)
-        if section.policy.kind == "tiny" and section.warm_start is None:
-            raise BadInput(f"{here}: policy: kind 'tiny' needs a warm_start section, which makes its model")
+        _check_section(section, here)
     for method, parameters in preset.methods.items():
         build(choose(f"method in {where}: methods:", method, METHODS), parameters, f"{where}: methods: ")
     for row in (

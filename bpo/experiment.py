@@ -13,7 +13,7 @@ from bpo import noise
 from bpo.config import RunConfig
 from bpo.evaluate import by_type, evaluate, panel, plain, success
 from bpo.files import locked, write_json
-from bpo.policies import make_policy
+from bpo.initial import initial_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
@@ -68,7 +68,7 @@ def run(
     settings = config.settings
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / LOCK, f"another process works on {folder}: wait until it has ended, or name another folder"):
-        policy = make_policy(config, report)
+        policy = initial_policy(config, report)
         trainer = Trainer(config, folder, policy)
         try:
             draws = _noise(config, policy, trainer.sandboxes, noise_draws, noise_tasks, report) if noise_draws else []
@@ -114,7 +114,7 @@ def evaluate_splits(
 
 def start_result(config: RunConfig, folder: Path, report: ReportProgress | None = None) -> dict[str, Any]:
     """The initial policy under the same evaluation as every run: the row that all others are compared with."""
-    policy = make_policy(config, report)
+    policy = initial_policy(config, report)
     make = factory(config.sandbox, config.sandbox_options)
     sandboxes = [make() for _ in range(config.settings.concurrency)]
     try:

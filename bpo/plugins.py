@@ -16,6 +16,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from bpo.errors import BadInput
@@ -93,8 +94,8 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return _Only(self, keep)
 
     @cached_property
-    def _own(self) -> dict[str, Part]:
-        return dict(self._make_own())
+    def _own(self) -> Mapping[str, Part]:
+        return self._make_own()
 
     @cached_property
     def _points(self) -> list[EntryPoint]:
@@ -138,6 +139,26 @@ class _Only(Mapping[str, Part], Generic[Part]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class Folders(Mapping[str, Part], Generic[Part]):
+    """Parts that have a folder each: `name` in the module PACKAGE.name.MODULE, imported when it is asked for."""
+
+    def __init__(self, package: str, module: str):
+        self.package, self.module = package, module
+        folders = [Path(folder) for folder in importlib.import_module(package).__path__]
+        self._names = sorted(path.parent.name for folder in folders for path in folder.glob(f"*/{module}.py"))
+
+    def __getitem__(self, name: str) -> Part:
+        if name not in self._names:
+            raise KeyError(name)
+        return getattr(importlib.import_module(f"{self.package}.{name}.{self.module}"), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def parts_in(modules: Iterable[str], kind: type[Part]) -> dict[str, Part]:

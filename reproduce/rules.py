@@ -1,15 +1,14 @@
-"""Rule policies on the evaluation tasks: reference rows that need no model. Only WebShop has such."""
+"""Policies that need no model on the evaluation tasks: reference rows, where the sandbox's record brings some."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict
 from typing import Any
 
 from bpo.evaluate import panel
 from bpo.files import write_json
-from bpo.sandboxes import factory
+from bpo.sandboxes import factory, spec
 from reproduce.collect import RULES
 from reproduce.plan import TablePlan
 
@@ -18,10 +17,9 @@ def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
     """Score, success and steps of every rule on every evaluation split, kept in rules.json among the runs."""
     from bpo.provenance import start_fingerprint
 
-    if plan.sandbox != "webshop":
+    reference_rows = spec(plan.sandbox).reference_rows
+    if reference_rows is None:
         return None
-    from bpo.sandboxes.webshop import rules
-
     config = plan.warm_start[0]
     made_of = {"code": start_fingerprint(config), "config": config.hash}
     path = plan.runs / RULES
@@ -29,14 +27,7 @@ def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
         return old
     settings = config.settings
     with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
-        rows = {
-            name: {
-                split: asdict(rules.score(sandbox, panel(sandbox, split, settings.eval_tasks), name))
-                for split in settings.eval_splits
-            }
-            for name in rules.RULES
-        }
-        shared = {split: str(sandbox.leaks(split)) for split in settings.eval_splits}
-    result = {**made_of, "rows": rows, "max_steps": sandbox.max_steps, "shared_with_train": shared}
+        tasks = {split: panel(sandbox, split, settings.eval_tasks) for split in settings.eval_splits}
+        result = {**made_of, **reference_rows(sandbox, tasks)}
     write_json(path, result)
     return result

@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 from bpo import stats
+from bpo.sandboxes import spec
+from bpo.sandboxes.record import PaperColumn
 from bpo.stats import Estimate
 from reproduce.collect import Collected, RowRuns
-from reproduce.paper_figures import START, WORDS, tasks
 from reproduce.plan import BASELINES, mean_returns
 
 Run = Mapping[str, Any]
 
 # Returns of the paper's baselines.
 PAPER_RETURNS = 8
+# The label of the row that training starts from.
+START = "warm start"
 ABOVE, INSIDE, BELOW = "above the warm start", "inside the noise", "below the warm start"
 # Fields that may differ between two runs of the same code on the same machine.
 VOLATILE = ("seconds", "host", "date")
@@ -31,7 +34,7 @@ def build(collected: Collected) -> dict[str, Any]:
     splits = list(config["settings"]["eval_splits"])
     start = {split: outcomes([collected.start], split) for split in splits}
     start_score = {split: outcomes([collected.start], split, "score") for split in splits}
-    figures = WORDS[collected.sandbox].paper
+    figures = spec(collected.sandbox).paper
     reference = noise_reference(collected.rows)
     target = speed_target(collected.rows)
     rows = [_start_row(collected.start, start, start_score, figures)]
@@ -63,7 +66,7 @@ def build(collected: Collected) -> dict[str, Any]:
     return {
         "preset": collected.preset,
         "sandbox": collected.sandbox,
-        "games": tasks(config),
+        "games": spec(config["sandbox"]).tasks(config["sandbox_options"]),
         "scale": collected.scale,
         "seeds": list(collected.seeds),
         "splits": splits,
@@ -233,22 +236,22 @@ def seconds(results: Sequence[Run]) -> dict[str, float | None]:
     return {name: _mean([run["seconds"][name] for run in results]) for name in ("rollout", "update")}
 
 
-def paper(runs: RowRuns, figures: Mapping[str, str]) -> str:
+def paper(runs: RowRuns, figures: PaperColumn) -> str:
     """The paper's figure for this method; its baselines were run at N = 8 alone, and it has no `bpo_split`."""
     method = runs.row.method
-    if method in BASELINES and method in figures:
-        figure = f"{figures[method]} (N = {PAPER_RETURNS})"
+    if method in BASELINES and method in figures.methods:
+        figure = f"{figures.methods[method]} (N = {PAPER_RETURNS})"
         return figure if runs.planned == PAPER_RETURNS else f"none at N = {runs.planned}; {figure}"
-    return figures.get(method, "none")
+    return figures.methods.get(method, "none")
 
 
 def _start_row(
-    result: Run, start: Mapping[str, np.ndarray], score: Mapping[str, np.ndarray], figures: Mapping[str, str]
+    result: Run, start: Mapping[str, np.ndarray], score: Mapping[str, np.ndarray], figures: PaperColumn
 ) -> dict[str, Any]:
     return {
         "label": START,
         "method": None,
-        "paper": figures.get(START, "none"),
+        "paper": figures.start,
         "success": {split: _success(values) for split, values in start.items()},
         "score": {split: _success(values) for split, values in score.items()},
         "by_type": {split: by_type([result], split) for split in start},

@@ -19,8 +19,10 @@ from bpo.config import load_preset
 from bpo.errors import BadInput
 from bpo.methods import METHODS
 from bpo.provenance import code_fingerprint
+from bpo.sandboxes import SANDBOXES
 
 SMOKE = yaml.safe_load(Path(config.__file__).with_name("presets").joinpath("smoke.yaml").read_text())
+SMOKE["sandboxes"] = {name: dict(one.presets()["smoke"]) for name, one in SANDBOXES.items() if "smoke" in one.presets()}
 
 
 def bpo(*arguments: str) -> subprocess.CompletedProcess:

@@ -12,7 +12,7 @@ import yaml
 from bpo import checkpoint, experiment
 from bpo.config import load_preset
 from bpo.errors import BadInput
-from bpo.policies import make_policy
+from bpo.initial import initial_policy
 from bpo.policies.lm import LMPolicy
 from bpo.policies.settings import WarmStart
 from bpo.policies.warmstart import warm_start
@@ -86,7 +86,7 @@ def test_adapters_are_trained_by_preset_and_merged_where_the_policy_is_saved(fol
     pytest.importorskip("peft", reason="peft is not installed: pip install 'bpo[smollm]'")
     made = preset(tmp_path, {"model": str(folder), "adapter_rank": 4}, START)
     config = winning(made.run("bpo_split", "household", 0))
-    policy = make_policy(config)
+    policy = initial_policy(config)
     names = policy.state_dict()
     assert all("lora" in name for name in names)
     assert sum(p.numel() for p in policy.parameters()) == sum(p.numel() for p in names.values())

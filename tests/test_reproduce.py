@@ -14,6 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bpo.errors import BadInput
+from bpo.sandboxes import spec
 
 pytest.importorskip("papermill")
 from reproduce import driver, markdown, official, report, tables
@@ -441,9 +442,9 @@ def test_official_rows_are_labelled_and_begin_with_the_warm_start():
 
 def test_official_games_are_looked_for_where_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
-    assert official.data_folder() is None
+    assert spec("household").official.folder() is None
     (tmp_path / "json_2.1.1").mkdir()
-    assert official.data_folder() == tmp_path
+    assert spec("household").official.folder() == tmp_path
     assert official.best_row(collected()).row.label == "bpo"
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from bpo import credit
-from bpo.methods.record import Method, Param, Parameters
+from bpo.methods.record import Method, Parameters
 from bpo.methods.selection import SPACING, selector_of
 from bpo.methods.table import SELECTORS
 from bpo.objective import ppo_clip
+from bpo.param import Param
 from bpo.rollout import Growth
 
 POST_HOC = SELECTORS.only(lambda selector: not selector.causal)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bpo import credit, select
-from bpo.methods.record import Method, Param, Parameters
+from bpo.methods.record import Method, Parameters
 from bpo.objective import ppo_clip
+from bpo.param import Param
 from bpo.rollout import Growth
 
 RETURNS = "rollouts per task"

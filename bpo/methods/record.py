@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bpo.credit import CreditRule
-from bpo.errors import KINDS, BadInput, at_least, scalar
 from bpo.objective import Loss
+from bpo.param import Param
 from bpo.rollout import Growth
 
 Parameters = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Param:
-    """One parameter: its default, whose type is its kind, what it means, and which values make sense.
-
-    low, high  smallest and largest number that make sense
-    choices    the words it may be; a mapping of named parts where it names one
-    """
-
-    default: bool | int | float | str
-    meaning: str
-    low: float | None = None
-    high: float | None = None
-    choices: Collection[str] | None = None
-
-    @property
-    def allowed(self) -> str:
-        """The values that make sense, in words."""
-        if self.choices is not None:
-            return ", ".join(self.choices)
-        kind = KINDS[type(self.default)]
-        if self.low is not None and self.high is not None:
-            return f"{kind} between {self.low:g} and {self.high:g}"
-        bounds = (("at least", self.low), ("at most", self.high))
-        return ", ".join([kind, *(f"{word} {bound:g}" for word, bound in bounds if bound is not None)])
-
-    def checked(self, value: Any, where: str) -> Any:
-        """`value` as this parameter's kind; BadInput names `where`, the value and what would be right."""
-        value = scalar(type(self.default), value, where, f", like {self.default!r}")
-        if self.choices is not None and value not in self.choices:
-            raise BadInput(f"{where} is {value!r}; it must be one of {self.allowed}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise BadInput(f"{where} is {value!r}; it must be a finite number")
-        if self.low is not None:
-            at_least(where, value, self.low)
-        if self.high is not None and value > self.high:
-            raise BadInput(f"{where} is {value!r}; it must be at most {self.high!r}")
-        return value
 
 
 def no_check(parameters: Parameters) -> None:

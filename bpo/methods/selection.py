@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bpo.errors import BadInput
-from bpo.methods.record import Param, Parameters
+from bpo.methods.record import Parameters
+from bpo.param import Param
 from bpo.select import Selector, Spacing
 
 

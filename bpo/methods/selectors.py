@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bpo import select
-from bpo.methods.record import Param
 from bpo.methods.selection import NamedSelector
+from bpo.param import Param
 
 threshold = NamedSelector(
     meaning="where the entropy reaches a fixed number of nats",

@@ -6,10 +6,11 @@ from functools import partial
 
 from bpo import credit
 from bpo.errors import BadInput
-from bpo.methods.record import Method, Param, Parameters
+from bpo.methods.record import Method, Parameters
 from bpo.methods.selection import SPACING, check_selector_value, selector_of
 from bpo.methods.table import SELECTORS
 from bpo.objective import ppo_clip
+from bpo.param import Param
 from bpo.rollout import Growth
 
 CAUSAL = SELECTORS.only(lambda selector: selector.causal)

@@ -2,49 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bpo.errors import BadInput, require
+from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policy import Policy
-from bpo.sandboxes import demonstration, factory
-
-if TYPE_CHECKING:
-    from bpo.config import RunConfig
+from bpo.sandbox import Sandbox
 
 
-def check_policy(config: RunConfig) -> None:
-    """Raise BadInput where the policy of a configuration could not be made; reads no weights."""
+def check_policy(settings: PolicySettings, *, table: bool = True) -> None:
+    """Raise BadInput where the policy of these settings could not be made; reads no weights.
+
+    table  whether the sandbox's states can be listed, as a table of logits needs
+    """
     require("torch", "lm")
-    if config.policy.kind == "tabular":
-        if config.sandbox != "toy":
-            raise BadInput(f"policy kind 'tabular' needs the toy sandbox, not {config.sandbox!r}")
+    if settings.kind == "tabular":
+        if not table:
+            raise BadInput("policy kind 'tabular' needs a sandbox whose states can be listed, like toy")
         return
     require("transformers", "lm")
-    model = config.policy.model
-    if config.policy.adapter_rank:
+    model = settings.model
+    if settings.adapter_rank:
         require("peft", "smollm")
-    if config.policy.kind == "hf" and model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
+    if settings.kind == "hf" and model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
         raise BadInput(f"policy: no model folder {model!r}")
-    if config.sandbox_options.get("queries") == "free" and config.policy.writing != "free":
-        raise BadInput("queries 'free' lets the policy write its own searches, which needs policy: writing: free")
 
 
-def make_policy(config: RunConfig, report: Callable[[str, int, int], None] | None = None) -> Policy:
-    """The initial policy of a run: loaded, and warm-started where the configuration says so (from the cache if it can)."""
-    check_policy(config)
-    settings = config.policy
+def make_policy(
+    settings: PolicySettings,
+    start: WarmStart | None = None,
+    *,
+    sandbox: Callable[[], Sandbox] | None = None,
+    demonstrate: Callable[[Any, int], Sequence[str]] | None = None,
+    table: Callable[[], Policy] | None = None,
+    report: Callable[[str, int, int], None] | None = None,
+) -> Policy:
+    """The initial policy: loaded, and warm-started where `start` says so (from the cache if it can).
+
+    sandbox, demonstrate  for a warm start: what makes the sandbox, and (game, seed) -> winning actions
+    table                 for kind "tabular": makes a row of logits for every state of the sandbox
+    report                called as report(what, done, total)
+    """
+    check_policy(settings, table=table is not None)
     if settings.kind == "tabular":
-        from bpo.policies.tabular import TabularPolicy
-
-        return TabularPolicy.uniform(config.sandbox_options["returns"], config.sandbox_options.get("width", 2))
+        assert table is not None
+        return table()
     from bpo.policies.lm import LMPolicy
     from bpo.policies.warmstart import warm_start, writing
 
-    if config.warm_start is None:
+    if start is None:
         policy = LMPolicy.load(settings.model, **writing(settings))
+    elif sandbox is None or demonstrate is None:
+        raise BadInput("a warm start needs a sandbox and what plays it")
     else:
-        make, demonstrate = factory(config.sandbox, config.sandbox_options), demonstration(config.sandbox)
-        policy = warm_start(make, config.warm_start, settings, demonstrate=demonstrate, progress=report)
+        policy = warm_start(sandbox, start, settings, demonstrate=demonstrate, progress=report)
     return policy.with_adapters(settings.adapter_rank) if settings.adapter_rank else policy

@@ -22,7 +22,7 @@ class PolicySettings:
     """Which model acts and how it writes.
 
     kind      "tiny" (a small model that the warm start makes), "hf" (a pretrained one, in `model`: a folder, a hub name, or
-              "smollm2" for the one from PyPI) or "tabular" (toy sandbox only)
+              "smollm2" for the one from PyPI) or "tabular" (where all states can be listed)
     prompt    "transcript" (append-only) or "windowed" (the field's prompt: last two steps, <think>/<action> tags)
     writing   "constrained" (exact distribution over admissible actions) or "free"
     pause_tokens, pause_at   free writing: pause inside an action after so many tokens (0: never) and after these texts, so that

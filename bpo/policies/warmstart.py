@@ -170,4 +170,6 @@ def fingerprint(
 def _package(thing) -> list[Path]:
     """The source files beside the one that defines `thing`: the whole package, or the file alone outside of bpo's sandboxes."""
     path = Path(inspect.getfile(inspect.unwrap(thing)))
-    return sorted(path.parent.glob("*.py")) if ".sandboxes." in thing.__module__ else [path]
+    # The record of a sandbox says about it and does nothing in it.
+    package = sorted(other for other in path.parent.glob("*.py") if other.name != "spec.py")
+    return package if ".sandboxes." in thing.__module__ else [path]

@@ -1,16 +1,30 @@
-"""The WebShop sandbox: the original's pages, search and rewards without Java or a browser, on its products or on ours."""
+"""The WebShop sandbox: the original's pages, search and rewards without Java or a browser, on its products or on ours.
 
-# ruff: noqa: E402 (a missing extra is named before anything needs it)
+What is named here is imported when it is asked for, after a missing package has been named.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from bpo.errors import require
 
-for _module in ("nltk", "regex", "thefuzz", "ijson"):
-    require(_module, "webshop")
+# What it needs beside the base install.
+PACKAGES = ("nltk", "regex", "thefuzz", "ijson")
+_HOME = {
+    "RULES": "rules",
+    "PortableShop": "sandbox",
+    "WebShop": "sandbox",
+    "WebShopSnapshot": "sandbox",
+    "demonstration": "demos",
+    "leaks": "goals",
+    "open_catalogue": "catalogue",
+}
+__all__ = sorted(_HOME)
 
-from bpo.sandboxes.webshop.catalogue import open_catalogue
-from bpo.sandboxes.webshop.demos import demonstration
-from bpo.sandboxes.webshop.goals import leaks
-from bpo.sandboxes.webshop.rules import RULES
-from bpo.sandboxes.webshop.sandbox import PortableShop, WebShop, WebShopSnapshot
 
-__all__ = ["RULES", "PortableShop", "WebShop", "WebShopSnapshot", "demonstration", "leaks", "open_catalogue"]
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for package in PACKAGES:
+        require(package, "webshop")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

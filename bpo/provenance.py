@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import hashlib
 import platform
-import subprocess
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from bpo.errors import ToolError
+from bpo.git import git_text
 
 PACKAGES = (
     "numpy",
@@ -105,10 +107,8 @@ def module_code(path: Path) -> str:
 
 
 def _git(*arguments: str) -> str:
+    """What git says of the repository that the package lies in, "" where it lies in none."""
     try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return git_text(Path(__file__).parents[1], *arguments, seconds=10).strip()
+    except ToolError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

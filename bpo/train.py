@@ -15,11 +15,11 @@ import numpy as np
 import torch
 import yaml
 
-from bpo import checkpoint, tree_log, update
+from bpo import checkpoint, finite, tree_log, update
 from bpo.config import RunConfig
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
-from bpo.files import write_atomically
+from bpo.files import to_json, write_atomically
 from bpo.policies import make_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
@@ -110,6 +110,7 @@ class Trainer:
         trees, ledger = grow(self.tasks_of(self.done), self.sandboxes, self.policy, growth, key)
         start = time.perf_counter()
         credits = update.credits_by_task(trees, self.recipe.credit, self.running if self.seen else None)
+        finite.require_batch(self.done + 1, trees, credits)
         batch = update.make_batch(trees, credits)
         self._set_lr()
         options = {"clip": settings.clip, "beta": settings.beta} if self.recipe.objective == "ppo_clip" else {}
@@ -117,10 +118,12 @@ class Trainer:
             update.zero_grad(self.policy)
             facts = update.backward(self.policy, self.reference, batch, self.recipe.objective, options)
             norm = update.grad_norm(self.policy)
+            finite.require_step(self.done + 1, facts["loss"], norm, settings.lr)
             # A batch without any contrast says nothing; stepping on it would only replay AdamW's momentum.
             if batch.steps:
                 torch.nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_grad_norm)
                 self.optimizer.step()
+        finite.require_weights(f"update {self.done + 1}", self.policy.parameters(), "the last checkpoint is kept")
         growth.selector.observe(trees)
         for tree in trees:
             self.seen += 1
@@ -215,12 +218,12 @@ class Trainer:
         path = self.folder / "metrics.jsonl"
         rows = read_metrics(path) if path.exists() and self.done else []
         kept = [row for row in rows if row["update"] <= self.done]
-        write_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
+        write_atomically(path, "".join(to_json(row) + "\n" for row in kept))
         tree_log.truncate(self.folder / tree_log.FILE, self.done)
 
     def _log(self, row: dict[str, Any], writer) -> None:
         with (self.folder / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(to_json(row) + "\n")
         flat = {**row, **row.get("ledger", {}), **{f"seconds/{k}": v for k, v in row.get("seconds", {}).items()}}
         for name, value in flat.items():
             if isinstance(value, int | float) and name != "update":

@@ -101,7 +101,7 @@ class WorkerPool:
                 text=True,
             )
         assert process.stdin is not None
-        process.stdin.write(json.dumps(task))
+        process.stdin.write(json.dumps(task, allow_nan=False))
         process.stdin.close()
         return process, time.monotonic(), log
 

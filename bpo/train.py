@@ -145,9 +145,7 @@ class Trainer:
         """Everything that decides the rest of the run. Random streams are spawned from (seed, update), so they are in here."""
         return {
             "update": self.done,
-            "config": self.config.hash,
-            "code": code_fingerprint(self.config.sandbox),
-            "seed": self.config.seed,
+            "origin": checkpoint.origin(self.config),
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "selector": self.recipe.growth.selector.state_dict(),
@@ -159,9 +157,9 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue where `state` was taken; BadInput where other code took it, since the run would mix two programs."""
-        if state["code"] != code_fingerprint(self.config.sandbox):
-            raise BadInput(f"{self.folder} was begun by other code ({state['code']}): delete it, or name another --out folder")
+        """Continue where `state` was taken; BadInput where other code or another configuration took it."""
+        checkpoint.require_same(self.folder, state, self.config)
+        finite.require_finite(f"the checkpoint in {self.folder}", state["policy"], "delete it")
         self.done, self.seen, self.running = state["update"], state["seen"], state["running"]
         self.policy.load_state_dict(state["policy"])
         self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=self.config.settings.lr, weight_decay=0.0)

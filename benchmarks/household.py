@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import random
 import statistics
@@ -21,6 +20,7 @@ import time
 from pathlib import Path
 
 from bpo.cache import cache_dir
+from bpo.files import to_json
 from bpo.sandboxes.household import Household, StockHousehold, engines
 
 REPLAY = 20  # steps of the prefix that a fork saves
@@ -182,7 +182,7 @@ def main() -> None:
         if options.data:
             report["official"] = compare("official games", {"data": options.data}, "valid_seen", options.games)
     if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1))
+        Path(options.json).write_text(to_json(report, indent=1))
 
 
 if __name__ == "__main__":

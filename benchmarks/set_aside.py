@@ -1,7 +1,7 @@
 """Which finished runs a change of the code sets aside: python benchmarks/set_aside.py
 
-Makes a copy of the package for every change below, carries the change out there, and compares the fingerprints of all methods in
-all sandboxes that the preset `smoke` has with those of the package as it is.
+Makes a copy of the package for every change below, carries the change out there, and compares the fingerprints of all methods
+in all sandboxes that the preset `smoke` has with those of the package as it is.
 """
 
 from __future__ import annotations

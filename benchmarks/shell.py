@@ -11,7 +11,6 @@ allocates per fork held; disk is what a fork takes that has written 10 bytes.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -29,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bpo.errors import BadInput
+from bpo.files import to_json
 from bpo.sandboxes.shell import Limits, Workspace, open_workspace
 from bpo.sandboxes.shell.launch import size
 
@@ -203,7 +203,7 @@ def main() -> None:
             }
     report(found, console)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ trained for this: no result about any method. Needs `make smollm`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import time
@@ -25,6 +24,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from bpo.files import to_json
 from bpo.policies.lm import LMPolicy
 from bpo.sandboxes import factory
 
@@ -118,7 +118,7 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{step['trained']:,} trained numbers; {time.perf_counter() - start:.0f} s in all; peak memory {peak:.1f} GiB")
     if given.json:
-        given.json.write_text(json.dumps({"decisions": rows, "step": step, "peak_gib": peak}, indent=1) + "\n")
+        given.json.write_text(to_json({"decisions": rows, "step": step, "peak_gib": peak}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ are CPU seconds on one thread, medians of interleaved repeats; compare ratios.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
@@ -26,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from tree_training import file_path, policy_of, positive, tokens_of
 
+from bpo.files import to_json
 from bpo.methods import build
 from bpo.policies.lm import LMPolicy
 from bpo.policies.score import read_before
@@ -118,7 +118,7 @@ def main() -> None:
         table.add_row(method, *counts, *times, "yes" if row["same_actions"] else "no")
     Console(width=130).print(table)
     if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        given.json.write_text(to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

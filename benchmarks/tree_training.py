@@ -17,7 +17,6 @@ is the peak of a process that does this alone, above what it held before. Errors
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import statistics
@@ -34,6 +33,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bpo.files import to_json
 from bpo.policies.lm import LMPolicy, Step
 from bpo.policies.prefix_sharing import plan
 from bpo.policies.prompts import Context
@@ -244,7 +244,7 @@ def main() -> None:
         )
     Console(width=130).print(table)
     if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        given.json.write_text(to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

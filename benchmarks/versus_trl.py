@@ -29,7 +29,6 @@ over updates after the first; compare ratios.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -51,6 +50,7 @@ from tree_training import file_path, tokens_of
 
 from bpo import update
 from bpo.errors import require
+from bpo.files import to_json
 from bpo.methods import BuiltMethod, build
 from bpo.policies.lm import LMPolicy
 from bpo.policies.score import read_before
@@ -339,7 +339,7 @@ def main() -> None:
         table.add_row(method, *(f"{first:.1g}, {second:.1g}" for first, second in errors))
     console.print(table)
     if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        given.json.write_text(to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

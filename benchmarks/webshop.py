@@ -26,6 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bpo.files import to_json
 from bpo.sandboxes.webshop import WebShop, catalogue, files, search
 from bpo.sandboxes.webshop.records import Product
 from bpo.sandboxes.webshop.search import Index
@@ -239,7 +240,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(CHILDREN[options.child](options)))
+        print(to_json(CHILDREN[options.child](options)))
         return
     console, report = Console(), {}
     for size in options.products:
@@ -251,7 +252,7 @@ def main() -> None:
             table.add_row(key, *(_number(rows[name][key]) for rows in report.values()))
         console.print(table)
     if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1))
+        Path(options.json).write_text(to_json(report, indent=1))
 
 
 def _number(value: float) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bpo.config import RunConfig
 from bpo.errors import BadInput, choose
+from bpo.provenance import code_fingerprint
 
 KEEP = 2
 
@@ -32,6 +36,40 @@ def save(folder: Path, update: int, state: dict[str, Any]) -> Path:
     for old in paths(folder)[:-KEEP]:
         old.unlink()
     return path
+
+
+def origin(config: RunConfig) -> dict[str, Any]:
+    """What a checkpoint must say of the run that it belongs to: code, seed, and the configuration with all parameters."""
+    parameters = json.loads(json.dumps(dict(config.recipe().parameters), allow_nan=False))
+    return {
+        "code": code_fingerprint(config),
+        "hash": config.hash,
+        "config": {**config.plain(), "parameters": parameters},
+    }
+
+
+def require_same(folder: Path, state: Mapping[str, Any], config: RunConfig) -> None:
+    """Raise BadInput, naming a field and both values, unless `state` was taken by this configuration, seed and code."""
+    begun, asked = state.get("origin", {}), origin(config)
+    if begun == asked:
+        return
+    advice = "go on with what it was begun with, delete it, or name another --out folder"
+    if begun.get("code") != asked["code"]:
+        raise BadInput(f"{folder} was begun by other code ({begun.get('code', 'unknown')}, now {asked['code']}): {advice}")
+    name, before, now = _difference(begun.get("config", {}), asked["config"]) or ("hash", begun.get("hash"), asked["hash"])
+    raise BadInput(f"{folder} was begun with {name} {before!r}, not {now!r}: {advice}")
+
+
+def _difference(one: Any, other: Any, where: str = "") -> tuple[str, Any, Any] | None:
+    """The first field in which two configurations differ, and what it is in each."""
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return None if one == other else (where, one, other)
+    # The method first: with it, parameters differ too.
+    for key in sorted({*one, *other}, key=lambda key: (key != "method", key)):
+        found = _difference(one.get(key), other.get(key), f"{where}.{key}" if where else key)
+        if found:
+            return found
+    return None
 
 
 def find(folder: Path, which: str) -> Path | None:

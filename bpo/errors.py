@@ -14,6 +14,10 @@ class BadInput(ValueError):
     """Input that cannot be used; the message names the file or field, the value, and what would be right."""
 
 
+class ToolError(RuntimeError):
+    """A program that we need, such as git or uv, is absent or has failed; the message is its own."""
+
+
 def choose(kind: str, value: str, allowed) -> str:
     """Return `value` if it is one of `allowed`, else raise BadInput with the near misses and the full list."""
     import difflib

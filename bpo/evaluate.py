@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from bpo.finite import require_finite
 from bpo.policy import Policy
 from bpo.rollout import TRAJECTORY, Growth, Ledger, grow
 from bpo.sandbox import Sandbox
@@ -49,6 +50,7 @@ def evaluate(
     trees, ledger = grow(tasks, sandboxes, policy, growth, (EVALUATION,), progress)
     episodes = []
     for tree in trees:
+        require_finite(f"task {tree.task!r}", {"a return": tree.returns})
         last = tree.outcome[tree.leaves[0]]
         kind, won = str(last.get("task_type", "")), bool(last.get("won", False))
         score = float(last.get("score", won))

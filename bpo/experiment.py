@@ -41,10 +41,12 @@ def _result(config: RunConfig, folder: Path, code: str) -> dict[str, Any] | None
         return None
     try:
         result = json.loads(path.read_text())
-    except json.JSONDecodeError:
+    except (OSError, ValueError):
         return None
-    same = result.get("hash") == config.hash and result.get("origin", {}).get("code") == code
-    return result if same else None
+    if not isinstance(result, dict):
+        return None
+    made_of = (result.get("hash"), result.get("config", {}).get("seed"), result.get("origin", {}).get("code"))
+    return result if made_of == (config.hash, config.seed, code) else None
 
 
 def run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -42,8 +43,31 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any] | list) -> None:
-    """Write JSON with sorted keys, so that equal results are equal files."""
-    write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+    """Write JSON (see `to_json`) with sorted keys, so that equal results are equal files."""
+    write_atomically(path, to_json(value, indent=1, sort_keys=True) + "\n")
+
+
+def to_json(value: Any, **layout: Any) -> str:
+    """The value as JSON that every reader accepts: NaN, which says that there is no value, becomes null.
+
+    layout  as of `json.dumps`
+
+    BadInput names the field that is infinite.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, **layout)
+    except ValueError:
+        return json.dumps(_without_nan(value, ""), allow_nan=False, **layout)
+
+
+def _without_nan(value: Any, where: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(entry, f"{where}.{key}" if where else str(key)) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry, f"{where}[{number}]") for number, entry in enumerate(value)]
+    if isinstance(value, float) and math.isinf(value):
+        raise BadInput(f"{where or 'the value'} is {value}; JSON has no such number")
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _open_to_others(path: str | Path, mode: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from bpo import update
+from bpo.finite import require_finite
 from bpo.methods import BuiltMethod
 from bpo.policy import Policy
 from bpo.rollout import grow
@@ -51,6 +52,7 @@ def gradient_draws(
         update.zero_grad(policy)
         update.backward(policy, None, batch, "reinforce", {})
         norm = update.grad_norm(policy)
+        require_finite(f"gradient draw {number}", {"the norm": norm})
         draws.append(Draw(norm, ledger.returns, ledger.env_steps, ledger.computed))
         if progress:
             progress(len(draws))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import platform
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bpo import fingerprint
+from bpo.errors import ToolError
+from bpo.git import git_text
 
 if TYPE_CHECKING:
     from bpo.config import RunConfig
@@ -42,7 +43,9 @@ NEUTRAL = (
     "bpo.config",
     "bpo.errors",
     "bpo.files",
+    "bpo.finite",
     "bpo.fingerprint",
+    "bpo.git",
     "bpo.methods",
     "bpo.param",
     "bpo.plugins",
@@ -143,10 +146,8 @@ def module_code(path: Path) -> str:
 
 
 def _git(*arguments: str) -> str:
+    """What git says of the repository that the package lies in, "" where it lies in none."""
     try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return git_text(Path(__file__).parents[1], *arguments, seconds=10).strip()
+    except ToolError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

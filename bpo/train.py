@@ -15,13 +15,13 @@ import numpy as np
 import torch
 import yaml
 
-from bpo import checkpoint, tree_log, update
+from bpo import checkpoint, finite, tree_log, update
 from bpo.config import RunConfig
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
-from bpo.files import write_atomically
-from bpo.objective import ppo_clip
+from bpo.files import to_json, write_atomically
 from bpo.initial import initial_policy
+from bpo.objective import ppo_clip
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
 from bpo.rollout import Ledger, grow
@@ -111,6 +111,7 @@ class Trainer:
         trees, ledger = grow(self.tasks_of(self.done), self.sandboxes, self.policy, growth, key)
         start = time.perf_counter()
         credits = update.credits_by_task(trees, self.recipe.credit, self.running if self.seen else None)
+        finite.require_batch(self.done + 1, trees, credits)
         batch = update.make_batch(trees, credits)
         self._set_lr()
         options = {"clip": settings.clip, "beta": settings.beta} if self.recipe.objective is ppo_clip else {}
@@ -118,10 +119,12 @@ class Trainer:
             update.zero_grad(self.policy)
             facts = update.backward(self.policy, self.reference, batch, self.recipe.objective, options)
             norm = update.grad_norm(self.policy)
+            finite.require_step(self.done + 1, facts["loss"], norm, settings.lr)
             # A batch without any contrast says nothing; stepping on it would only replay AdamW's momentum.
             if batch.steps:
                 torch.nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_grad_norm)
                 self.optimizer.step()
+        finite.require_weights(f"update {self.done + 1}", self.policy.parameters(), "the last checkpoint is kept")
         growth.selector.observe(trees)
         for tree in trees:
             self.seen += 1
@@ -143,9 +146,7 @@ class Trainer:
         """Everything that decides the rest of the run. Random streams are spawned from (seed, update), so they are in here."""
         return {
             "update": self.done,
-            "config": self.config.hash,
-            "code": code_fingerprint(self.config),
-            "seed": self.config.seed,
+            "origin": checkpoint.origin(self.config),
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "selector": self.recipe.growth.selector.state_dict(),
@@ -157,9 +158,9 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue where `state` was taken; BadInput where other code took it, since the run would mix two programs."""
-        if state["code"] != code_fingerprint(self.config):
-            raise BadInput(f"{self.folder} was begun by other code ({state['code']}): delete it, or name another --out folder")
+        """Continue where `state` was taken; BadInput where other code or another configuration took it."""
+        checkpoint.require_same(self.folder, state, self.config)
+        finite.require_finite(f"the checkpoint in {self.folder}", state["policy"], "delete it")
         self.done, self.seen, self.running = state["update"], state["seen"], state["running"]
         self.policy.load_state_dict(state["policy"])
         self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=self.config.settings.lr, weight_decay=0.0)
@@ -220,12 +221,12 @@ class Trainer:
         path = self.folder / "metrics.jsonl"
         rows = read_metrics(path) if path.exists() and self.done else []
         kept = [row for row in rows if row["update"] <= self.done]
-        write_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
+        write_atomically(path, "".join(to_json(row) + "\n" for row in kept))
         tree_log.truncate(self.folder / tree_log.FILE, self.done)
 
     def _log(self, row: dict[str, Any], writer) -> None:
         with (self.folder / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(to_json(row) + "\n")
         flat = {**row, **row.get("ledger", {}), **{f"seconds/{k}": v for k, v in row.get("seconds", {}).items()}}
         for name, value in flat.items():
             if isinstance(value, int | float) and name != "update":

@@ -169,7 +169,7 @@ class Tree:
         }
         plain["entropy"] = [None if np.isnan(x) else float(x) for x in self.entropy]
         plain["steps"] = [None if step is None else vars(step.decision) for step in self.steps]
-        return json.dumps({"task": self.task, "index": self.index, **plain, "outcome": list(self.outcome)})
+        return json.dumps({"task": self.task, "index": self.index, **plain, "outcome": list(self.outcome)}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Tree:

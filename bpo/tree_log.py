@@ -14,7 +14,7 @@ import numpy as np
 
 from bpo.credit import Credit, leave_one_out
 from bpo.errors import BadInput, scalar
-from bpo.files import write_atomically
+from bpo.files import to_json, write_atomically
 from bpo.sandbox import Observation
 from bpo.tree import ROOT, Step, Tree
 
@@ -72,7 +72,7 @@ class SavedTree:
 
     def to_json(self) -> str:
         """The record as one line of JSON."""
-        return json.dumps(
+        return to_json(
             {
                 "update": self.update,
                 "method": self.method,

@@ -19,7 +19,7 @@ from bpo import credit, select
 from bpo.exact import AtDepths, PostHocAtDepths, Problem, advantage_variance, check_unbiased, moments, theorem2
 from bpo.exact.moments import coefficients
 from bpo.exact.realise import blocks
-from bpo.files import write_atomically
+from bpo.files import to_json, write_atomically
 from bpo.rollout import TRAJECTORY, Growth
 from bpo.tree import Tree
 
@@ -366,7 +366,7 @@ def write(folder: Path) -> list[dict[str, Any]]:
     """Make `claims.json` and `claims.md` in the folder."""
     rows = ledger()
     # Not sorted: the order of the numbers is part of the explanation.
-    write_atomically(folder / "claims.json", json.dumps(rows, indent=1) + "\n")
+    write_atomically(folder / "claims.json", to_json(rows, indent=1) + "\n")
     write_atomically(folder / "claims.md", markdown(rows))
     return rows
 

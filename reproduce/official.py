@@ -42,6 +42,7 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
     state = checkpoint.load(plan.runs / config.name, "latest")
     if state is None:
         raise BadInput(f"{plan.runs / config.name} has no checkpoint, so its policy cannot be evaluated on the official tasks")
+    checkpoint.require_same(plan.runs / config.name, state, config)
     official = replace(config, sandbox_options={"data": str(data)})
     make = factory(official.sandbox, official.sandbox_options)
     sandboxes = [make() for _ in range(config.settings.concurrency)]

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bpo import child
+from bpo.cache import cache_dir
 from bpo.errors import BadInput
 from reproduce.plan import ROOT
 
@@ -91,7 +93,7 @@ class WorkerPool:
             process = subprocess.Popen(
                 [sys.executable, "-m", "reproduce.worker"],
                 cwd=ROOT,
-                env={**os.environ, **THREADS},
+                env=_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=file,
@@ -99,9 +101,16 @@ class WorkerPool:
                 text=True,
             )
         assert process.stdin is not None
-        process.stdin.write(json.dumps(task))
+        process.stdin.write(json.dumps(task, allow_nan=False))
         process.stdin.close()
         return process, time.monotonic(), log
+
+
+def _environment() -> dict[str, str]:
+    """Variables of a notebook's process: it imports what this process imports, and nobody's start-up files run in it."""
+    found = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    imports = {"PYTHONPATH": os.pathsep.join(found)} if found else {}
+    return child.environment({**THREADS, **imports, "IPYTHONDIR": str(cache_dir("ipython")), "JUPYTER_PREFER_ENV_PATH": "1"})
 
 
 def _message(code: int, log: Path) -> str | None:

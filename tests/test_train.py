@@ -130,9 +130,40 @@ def test_a_checkpoint_cut_in_half_is_one_clear_error_and_the_previous_one_is_use
 def test_a_run_begun_by_other_code_is_not_continued(tmp_path, monkeypatch):
     run = config()
     Trainer(run, tmp_path).run()
-    monkeypatch.setattr("bpo.train.code_fingerprint", lambda config: "0123456789ab")
-    with pytest.raises(BadInput, match="was begun by other code"):
+    monkeypatch.setattr("bpo.checkpoint.code_fingerprint", lambda config: "0123456789ab")
+    with pytest.raises(BadInput, match=r"was begun by other code \([0-9a-f]{12}, now 0123456789ab\)"):
         Trainer(run, tmp_path).run()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"method": "grpo"}, "method 'rloo', not 'grpo'"),
+        ({"seed": 1}, "seed 0, not 1"),
+        ({"lr": 0.2}, "settings.lr 0.1, not 0.2"),
+        ({"beta": 0.5}, "settings.beta 0.05, not 0.5"),
+        ({"updates": 13}, "settings.updates 12, not 13"),
+        ({"parameters": {"returns": 5}}, "parameters.returns [0-9]+, not 5"),
+    ],
+)
+def test_a_run_begun_with_another_configuration_is_not_continued(changes, told, tmp_path):
+    """By none of the ways of the library; and the folder is as it was."""
+    begun = config("rloo", beta=0.05)
+    experiment.run(begun, tmp_path)
+    settings = {name: value for name, value in changes.items() if name in ("lr", "beta", "updates")}
+    other = config(changes.get("method", "rloo"), changes.get("seed", 0), **{"beta": 0.05, **settings})
+    other = replace(other, parameters=changes.get("parameters", other.parameters))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for go_on in (
+        lambda: experiment.run(other, tmp_path),
+        lambda: Trainer(other, tmp_path).run("previous"),
+        lambda: Trainer(other, tmp_path).load_state(checkpoint.load(tmp_path, "latest")),
+    ):
+        with pytest.raises(BadInput, match=f"was begun with {told}: "):
+            go_on()
+    assert experiment.finished(other, tmp_path) is None
+    assert experiment.finished(begun, tmp_path) is not None
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_no_previous_checkpoint_is_said(tmp_path):

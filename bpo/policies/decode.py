@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from bpo.finite import require_mass
 from bpo.policies.score import Choices, allowed_log_probs
 from bpo.policies.trie import Node, forced
 from bpo.policy import Decision
@@ -164,6 +165,7 @@ def draw(logits, choices: Sequence[Choices], rngs, temperature: float) -> tuple[
     probs = np.exp(log_probs)
     entropy = -(probs * np.where(probs > 0, log_probs, 0.0)).sum(1)
     cdf = probs.cumsum(1)
+    require_mass(cdf[:, -1])
     cut = np.array([rng.random() for rng in rngs])[:, None] * cdf[:, -1:]
     pick = (cdf > cut).argmax(1)
     rows = np.arange(len(pick))

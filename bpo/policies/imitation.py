@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from bpo.errors import BadInput
+from bpo.finite import require_finite, require_weights
 from bpo.policies.lm import LMPolicy, Step
 from bpo.policies.prompts import Context
 from bpo.policy import Decision
@@ -65,7 +66,8 @@ def imitate(
         order = rng.permutation(len(lessons))
         for start in range(0, len(order), batch_size):
             sums += _gradient(policy, [lessons[i] for i in order[start : start + batch_size]], text_weight)
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            require_finite(f"imitation, update {done + 1}", {"the loss": sums, "the gradient's norm": norm}, "try a smaller lr")
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             schedule.step()
@@ -74,6 +76,7 @@ def imitate(
                 progress("imitation", done, updates)
         history["action_loss"].append(float(sums[0] / sums[1]))
         history["text_loss"].append(float(sums[2] / max(sums[3], 1)))
+    require_weights("imitation", parameters, "try a smaller lr")
     return {**history, "updates": done, "tokens": sum(lesson.size for lesson in lessons)}
 
 

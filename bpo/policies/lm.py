@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from bpo.errors import BadInput, choose, scalar
+from bpo.files import to_json
 from bpo.policies import lora, prefix_sharing
 from bpo.policies.decode import ActionDecoder, FreeDecoder, TrieDecoder, write
 from bpo.policies.net import Net
@@ -299,7 +300,7 @@ class LMPolicy:
             model = lora.merged(copy.deepcopy(self.model)) if lora.adapted(self.model) else self.model
             model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        (folder / "policy.json").write_text(json.dumps(self.settings, indent=1) + "\n")
+        (folder / "policy.json").write_text(to_json(self.settings, indent=1) + "\n")
 
     @classmethod
     def of(cls, model, tokenizer, *, device: str = "cpu", dtype: str = "float32", **settings) -> LMPolicy:

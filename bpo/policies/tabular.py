@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bpo.finite import require_mass
 from bpo.policy import Decision
 from bpo.sandbox import Observation
 
@@ -89,6 +90,7 @@ class TabularPolicy:
     def _decide(self, context: Observation, uniform: float) -> Decision:
         log_probs = torch.log_softmax(self._row(context).detach(), 0).numpy()
         probs = np.exp(log_probs)
+        require_mass(probs.sum())
         action = min(int(np.searchsorted(np.cumsum(probs), uniform, side="right")), len(probs) - 1)
         entropy = float(-(probs * log_probs).sum()) if len(probs) > 1 else 0.0
         return Decision(

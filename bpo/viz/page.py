@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 from importlib import resources
 from typing import Any
 
+from bpo.files import to_json
 from bpo.tree import ROOT
 from bpo.tree_log import SavedTree
 from bpo.viz.layout import ending, label_start, labels, rows
@@ -68,7 +68,7 @@ def plain(saved: SavedTree) -> dict[str, Any]:
 def page(saved: SavedTree) -> str:
     """The whole file: data, script and style in one, and the tree as text for readers without either."""
     # No "<" is left in the data, so that no text of a sandbox can end the element it lies in.
-    data = json.dumps(plain(saved)).replace("<", "\\u003c")
+    data = to_json(plain(saved)).replace("<", "\\u003c")
     name, text = html.escape(one_line(saved.tree.task)), html.escape("\n".join(tree_lines(saved.tree, saved.credit)))
     policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
     return f"""<!DOCTYPE html>

@@ -14,6 +14,7 @@ import pytest
 from places import SHARED
 
 from bpo.errors import BadInput
+from bpo.git import git_text
 from bpo.sandbox import SnapshotError
 from bpo.sandboxes import fork_check
 from bpo.sandboxes.shell import agent_format, findings
@@ -256,14 +257,10 @@ def test_pins(tmp_path, rows):
 def test_the_tree_holds_no_future(real):
     """One commit, and no object in it that knows the repair or the hidden tests."""
 
-    def git(*arguments):
-        command = ["git", "-c", "safe.directory=*", "-C", str(real.tree), *arguments]
-        return subprocess.run(command, capture_output=True, check=True).stdout.decode(errors="replace")
-
-    assert git("rev-list", "--all", "--count") == "1\n"
-    assert git("status", "--porcelain") == ""
-    assert git("fsck", "--unreachable", "--no-reflogs") == ""
-    objects = git("cat-file", "--batch-all-objects", "--batch", "--unordered")
+    assert git_text(real.tree, "rev-list", "--all", "--count") == "1\n"
+    assert git_text(real.tree, "status", "--porcelain") == ""
+    assert git_text(real.tree, "fsck", "--unreachable", "--no-reflogs") == ""
+    objects = git_text(real.tree, "cat-file", "--batch-all-objects", "--batch", "--unordered")
     hidden = real.tests["tests/test_utils.py"].decode()
     for patch in (real.instance.patch, real.instance.test_patch):
         telling = max((line[1:] for line in patch.splitlines() if line.startswith("+") and line[:3] != "+++"), key=len)
@@ -271,8 +268,7 @@ def test_the_tree_holds_no_future(real):
         assert (telling in hidden) == (patch == real.instance.test_patch)
     # The clone that it was made of is as it was: no file of ours in it, and its own commit.
     source = release(real.instance, RELEASE)
-    command = ["git", "-c", "safe.directory=*", "-C", str(source), "status", "--porcelain", "--ignored"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
+    assert git_text(source, "status", "--porcelain", "--ignored") == ""
 
 
 def test_a_real_row_is_resolved_by_its_gold_patch_alone(real, base):

@@ -74,7 +74,7 @@ class Grader:
         with closing(fork):
             command = (sys.executable, "-I", "-S", "-c", JUDGE)
             seconds = min(LIMITS.seconds, WALL * len(cases))
-            result = fork.execute(command, stdin=json.dumps(cases).encode(), seconds=seconds)
+            result = fork.execute(command, stdin=json.dumps(cases, allow_nan=False).encode(), seconds=seconds)
         try:
             return [ProgramVerdict(*row) for row in json.loads(result.output)]
         except (ValueError, TypeError):

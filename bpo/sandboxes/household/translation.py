@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bpo.cache import cache_dir
 from bpo.errors import BadInput
-from bpo.files import write_atomically
+from bpo.files import to_json, write_atomically
 from bpo.sandboxes.household.downward import version
 
 FORMAT = 1
@@ -56,7 +56,7 @@ def translate(domain: str, problem: str) -> Translation:
     found = _translate(domain, problem)
     with contextlib.suppress(OSError):  # a full or read-only disk costs time, not the run
         _make_room(path.parent)
-        write_atomically(path, zlib.compress(json.dumps(asdict(found)).encode(), 6))
+        write_atomically(path, zlib.compress(to_json(asdict(found)).encode(), 6))
     return found
 
 

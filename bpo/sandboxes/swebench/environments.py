@@ -15,29 +15,17 @@ from typing import Any
 
 import yaml
 
+from bpo import child
 from bpo.cache import cache_dir
-from bpo.errors import BadInput, require
+from bpo.errors import BadInput, ToolError, require
 from bpo.files import locked, write_json
+from bpo.git import AUTHOR, git, git_text
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.instances import Instance, touched
 from bpo.sandboxes.swebench.recipes import UNTIL, BuildRecipe, recipe
 
 READY = "ready.json"
-# One commit with a date and an author of its own, so that its hash says nothing of the day it was made.
-AUTHOR = {
-    **{
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "bpo"), ("EMAIL", "bpo@localhost"))
-    },
-    "GIT_AUTHOR_DATE": "2000-01-01T00:00:00Z",
-    "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z",
-}
-
-
-class ToolError(RuntimeError):
-    """git or uv has failed; the message is its own."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +127,7 @@ def _commit(source: Path, revision: str, instance: Instance) -> str:
     if not source.is_dir():
         raise BadInput(f"the clone {str(source)!r} does not exist; it must be a folder with a clone of {instance.repo}")
     try:
-        return git(source, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").strip()
+        return git_text(source, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").strip()
     except ToolError:
         raise BadInput(
             f"{str(source)!r} holds no commit {revision}; {instance.name} needs a git clone of {instance.repo} with that commit"
@@ -151,7 +139,7 @@ def _checkout(source: Path, revision: str, tree: Path) -> list[str]:
     index = {"GIT_INDEX_FILE": str(tree.parent / "index")}
     git(source, "read-tree", revision, variables=index)
     git(source, "--work-tree", str(tree), "checkout-index", "--all", "--force", variables=index)
-    names = git(source, "ls-files", "-z", variables=index).split("\0")
+    names = git_text(source, "ls-files", "-z", variables=index).split("\0")
     (tree.parent / "index").unlink()
     return [name for name in names if name and os.path.lexists(tree / name)]
 
@@ -165,13 +153,13 @@ def _with_tests(source: Path, revision: str, instance: Instance) -> tuple[dict[s
             try:
                 # The gold patch is only tried.
                 check = ["--check"] if name == "patch" else []
-                git(source, "apply", "--cached", *check, "-", variables=index, stdin=patch)
+                git(source, "apply", "--cached", *check, "-", variables=index, stdin=patch.encode(errors="surrogateescape"))
             except ToolError as error:
                 raise BadInput(f"the {name} of {instance.name} does not fit commit {revision[:12]}: {error}") from None
-        there = set(git(source, "ls-files", "-z", variables=index).split("\0"))
+        there = set(git_text(source, "ls-files", "-z", variables=index).split("\0"))
         old = re.findall(r"^(?:rename from|--- a/)(?: )?(.*)$", instance.test_patch, re.MULTILINE)
         names = [name for name in touched(instance.test_patch) if name in there]
-        contents = {name: _git_bytes(source, "show", f":{name}", variables=index) for name in names}
+        contents = {name: git(source, "show", f":{name}", variables=index) for name in names}
         return contents, sorted({name.strip() for name in old} - there)
     finally:
         Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
@@ -233,8 +221,9 @@ def pinned(path: Path, chosen: BuildRecipe) -> tuple[list[str], str | None]:
 
 def _commit_all(tree: Path, tracked: Sequence[str]) -> None:
     """Give the tree a history of one commit, which holds all that the original tracked and what the installation changed."""
+    listed = "\0".join(tracked).encode(errors="surrogateescape")
     git(tree, "init", "--quiet", "--initial-branch", "main")
-    git(tree, "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(tracked))
+    git(tree, "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
     git(tree, "add", "--all")
     git(tree, "commit", "--quiet", "--no-verify", "--message", "base", variables=AUTHOR)
     git(tree, "gc", "--quiet", "--prune=now")
@@ -263,27 +252,9 @@ def _uv() -> str:
     return found
 
 
-def git(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None, stdin: str = "") -> str:
-    """What a git command prints, run in a folder without hooks and settings of the user's; ToolError where it fails."""
-    return _git_bytes(folder, *arguments, variables=variables, stdin=stdin).decode(errors="surrogateescape")
-
-
-def _git_bytes(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None, stdin: str = "") -> bytes:
-    # A clone may belong to another user than the caller.
-    options = ["-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", "-c", "gc.auto=0"]
-    environment = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", **(variables or {})}
-    command = ["git", *options, "-C", str(folder), *arguments]
-    done = subprocess.run(
-        command, input=stdin.encode(errors="surrogateescape"), capture_output=True, env=environment, check=False
-    )
-    if done.returncode:
-        raise ToolError(f"git {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout
-
-
 def _run(command: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    environment |= variables or {}
+    # What builds a package may ask git for its version: it must not find a repository above the folder.
+    environment = child.environment({**(variables or {}), "GIT_CEILING_DIRECTORIES": str(folder.parent)} if folder else None)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise ToolError(f"{' '.join(map(str, command))} failed:\n{done.stderr.strip()[-3000:]}")

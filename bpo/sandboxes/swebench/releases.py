@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bpo.cache import cache_dir
-from bpo.errors import BadInput
+from bpo.errors import BadInput, ToolError
 from bpo.files import locked, published
-from bpo.sandboxes.swebench.environments import AUTHOR, ToolError, git
+from bpo.git import AUTHOR, git
 from bpo.sandboxes.swebench.instances import Instance
 
 INDEX = "https://pypi.org/simple/{project}/"

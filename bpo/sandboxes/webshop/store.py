@@ -49,7 +49,8 @@ class CatalogueStore:
                     if not _possible(product.asin):
                         raise BadInput(f"product {product.asin!r}: an asin is 1 to {WIDTH} ASCII characters")
                     # Some titles hold halves of characters, which are kept as they are.
-                    file.write(json.dumps(astuple(product), ensure_ascii=False).encode("utf-8", "surrogatepass"))
+                    record = json.dumps(astuple(product), ensure_ascii=False, allow_nan=False)
+                    file.write(record.encode("utf-8", "surrogatepass"))
                     ends.append(file.tell() - start)
                     asins.append(product.asin.encode())
                 file.seek(0)

@@ -95,14 +95,16 @@ def bpo(
 def bpo_split(
     trees: Sequence[Tree], running: float | None = None, *, root_baseline: str = "trees", shrink: float = 0.0
 ) -> list[Credit]:
-    """Mass splitting (new here; importance splitting applied to policy gradients): advantage Q_e - b_e, weight m_e.
+    """Mass splitting (docs/theory.md, section 5): advantage Q_e - b_e, weight m_e.
 
     Q_e is the mass-weighted mean return of the leaves below the edge, b_e the weighted mean of Q over the other children of
     the nearest branch point at or above it. Above the first branch point `root_baseline` is "trees" (mean root value of the
     task's other trees), "running" (mean of earlier iterations) or "zero". `shrink` in [0, 1] mixes the baseline of the level
     above into the sibling mean: b = (1 - shrink) * siblings + shrink * b above, which holds nothing from below the branch
     point; the root's own group has no level above and stays as it is. Unbiased for grad J when branch points are causal,
-    children are i.i.d. draws with replacement and neither weights nor shrink depend on the children's actions.
+    children are i.i.d. draws with replacement and neither weights nor shrink depend on the children's actions (theory.md, T3).
+    Source: importance splitting; for rollout trees the Branch Aggregation Lemma of OPTS-TTPO (arXiv 2609.40035). New here:
+    branch points that are causal by construction, sibling baselines without a critic, planned weights, shrinkage.
     """
     roots = np.array([tree.value[ROOT] for tree in trees])
     credits = []

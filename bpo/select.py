@@ -1,8 +1,8 @@
 """Where to branch: one class per selector, each says whether it is causal.
 
-A *causal* selector decides at a boundary from what is known before any action is drawn there (theory: each branch point is a
-stopping time of its path), so mass splitting stays unbiased. A *post hoc* selector looks at the finished backbone; whether a
-boundary is chosen then depends on what happened after it, and credit for the backbone's own action is biased.
+A *causal* selector decides at a boundary from what is known before any action is drawn there (each branch point is a stopping
+time of its path), so mass splitting stays unbiased (theory.md, T3). A *post hoc* selector looks at the finished backbone;
+whether a boundary is chosen then depends on what happened after it, and credit for the backbone's own action is biased.
 """
 
 from __future__ import annotations
@@ -215,14 +215,14 @@ class LowestEntropy(PostHocSelector):
 
 
 class RandomChoice(PostHocSelector):
-    """Uniformly random boundaries of the finished backbone (Table 3). The causal counterpart is Coin."""
+    """Uniformly random boundaries of the finished backbone (Table 3): theory.md, N7. The causal counterpart is Coin."""
 
     def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
         return sorted(candidates, key=lambda i: boundaries[i].coin)
 
 
 class EquallySpaced(PostHocSelector):
-    """Boundaries that divide the finished backbone evenly (Table 3). The causal counterpart is Every."""
+    """Boundaries that divide the finished backbone evenly (Table 3): theory.md, N7. The causal counterpart is Every."""
 
     def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
         # The middles of `count` equal stretches.

@@ -214,7 +214,7 @@ class Block:
 class Budget:
     """How much is enumerated.
 
-    limit    most realisations; a growth with more is sampled (theory.md section 8)
+    limit    most realisations; a growth with more is sampled (theory.md, section 8)
     samples  how many are drawn then, with `seed`
     """
 

@@ -1,4 +1,4 @@
-"""The estimators that `bpo exact` reports, by name, and the report itself (theory.md section 8 has the conventions)."""
+"""The estimators that `bpo exact` reports, by name, and the report itself (conventions: theory.md, section 8)."""
 
 from __future__ import annotations
 

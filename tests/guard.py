@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-NEVER_SKIP = frozenset({"test_estimators_exact.py", "test_invariants.py", "test_claims.py"})
+NEVER_SKIP = frozenset(
+    {"test_estimators_exact.py", "test_exact_reads.py", "test_early_ends.py", "test_invariants.py", "test_claims.py"}
+)
 
 
 @pytest.hookimpl(wrapper=True)

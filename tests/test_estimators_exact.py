@@ -17,7 +17,7 @@ from bpo.exact.rows import estimators
 from bpo.rollout import Growth
 
 SPLIT = partial(credit.bpo_split, root_baseline="zero")
-BINARY, TERNARY = PROBLEMS
+BINARY, TERNARY, ENDING = PROBLEMS
 SMALL = Problem.from_spec({"p": [0.3, 0.8, 0.45], "r": [0.2, 1.0, 0.0, 0.7]})
 ROWS = list(estimators(0.64, 0.252))
 
@@ -206,7 +206,7 @@ def test_literal_bpo_never_trains_an_action_before_the_first_branch_point():
 
 def test_what_cannot_be_enumerated_is_said():
     nested = Growth(select.Every(1), 2, 3, nested=True)
-    assert not by_shape(nested)
+    assert not by_shape(SMALL, nested)
     with pytest.raises(ValueError, match="more than 100 trees"):
         moments(SMALL, nested, SPLIT, limit=100)
     with pytest.raises(ValueError, match="not to 1"):

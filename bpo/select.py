@@ -25,7 +25,7 @@ WINDOW = 20
 class Boundary:
     """What a selector may know of one decision boundary.
 
-    depth     actions since the reset
+    depth     decisions since the reset; a pause inside an action ends a decision, so such an action counts several times
     position  context tokens before the decision
     entropy   nats, of the policy's first free token in this state
     actions   number of admissible actions, or -1 where any text is allowed
@@ -46,7 +46,7 @@ class Boundary:
 class Spacing:
     """Which boundaries can be branch points at all: at least two actions, entropy of at least `floor` nats, `gap` apart.
 
-    `unit` is "steps" (actions) or "tokens" (the paper, Eq. 6: 64 tokens).
+    `unit` is "steps" (decisions, as `Boundary.depth` counts) or "tokens" (the paper, Eq. 6: 64 tokens).
     """
 
     gap: int = 1
@@ -161,7 +161,7 @@ class Coin(CausalSelector):
 
 
 class Every(CausalSelector):
-    """Branches at every k-th action: equally spaced without knowing how long the episode will be."""
+    """Branches at every k-th decision: equally spaced without knowing how long the episode will be."""
 
     def __init__(self, every: int, spacing: Spacing | None = None):
         super().__init__(spacing)

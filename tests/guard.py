@@ -8,7 +8,14 @@ from __future__ import annotations
 import pytest
 
 NEVER_SKIP = frozenset(
-    {"test_estimators_exact.py", "test_exact_reads.py", "test_early_ends.py", "test_invariants.py", "test_claims.py"}
+    {
+        "test_estimators_exact.py",
+        "test_exact_reads.py",
+        "test_early_ends.py",
+        "test_invariants.py",
+        "test_noise.py",
+        "test_claims.py",
+    }
 )
 
 

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpo import credit, select
+from bpo.errors import BadInput
+from bpo.methods import build
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import TRAJECTORY, Growth, grow
 from bpo.sandboxes.toy import ToyTree
@@ -128,6 +130,22 @@ def test_a_group_without_spread_sends_nothing():
         assert not out.has_signal.any()
         assert not make_batch(grown, [out]).steps
         assert np.abs(out.advantage).max() == 0
+
+
+@pytest.mark.xfail(strict=True, reason="grow names a tree's streams by its task, so the same task twice is the same tree twice")
+def test_the_same_task_twice_gives_two_independent_trees():
+    values = list(range(64))
+    growth = Growth(select.RootOnly(), 1, 4, root=True)
+    (one, other), _ = grow(["tree-00"] * 2, [ToyTree(values)] * 2, TabularPolicy.uniform(values), growth, (0,))
+    assert one.returns[one.leaves].tolist() != other.returns[other.leaves].tolist()
+
+
+def test_a_root_that_is_a_branch_point_needs_a_point():
+    """Refused when the method is built, not after its first rollouts."""
+    with pytest.raises(BadInput, match=r"bpo_split\.points is 0"):
+        build("bpo_split", {"points": 0})
+    build("bpo_split", {"points": 0, "root": False, "trees": 2})
+    build("bpo_split", {"points": 0, "root_baseline": "zero"})
 
 
 def test_validation_names_the_broken_rule():

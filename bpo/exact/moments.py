@@ -11,7 +11,7 @@ import numpy as np
 from bpo.credit import Credit, CreditRule, declared
 from bpo.errors import BadInput
 from bpo.exact.problem import Problem
-from bpo.exact.realise import LIMIT, SAMPLES, Block, Budget, Progress, Shape, blocks, by_shape, one_by_one, state_numbers
+from bpo.exact.realise import LIMIT, SAMPLES, USUAL, Block, Budget, Progress, Shape, blocks, by_shape, one_by_one, state_numbers
 from bpo.rollout import Growth
 from bpo.tree import Tree
 
@@ -78,20 +78,35 @@ def moments(
     Errors: BadInput where the growth cannot be enumerated and has no Monte-Carlo fallback (nested growth, several trees, a
     problem with early ends, `sampling`), and where a rule reads more than it declared.
     """
-    if not by_shape(problem, growth) or sampling is not None:
+    if sampling is not None:
         return _summary(problem, _slow(problem, growth, rule, sampling, limit, key), exact=True)
-    exact, found = blocks(problem, growth, Budget(limit, samples, seed), progress, key)
-    return _summary(problem, (_part(block, rule) for block in found), exact=exact)
+    exact, found = parts(problem, growth, rule, Budget(limit, samples, seed), progress, key)
+    return _summary(problem, found, exact=exact)
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Some realisations: probability [R], estimate [R, S, F], environment steps and returns of each of them."""
 
     chance: np.ndarray
     estimate: np.ndarray
     env_steps: int
     returns: int
+
+
+def parts(
+    problem: Problem,
+    growth: Growth,
+    rule: CreditRule,
+    budget: Budget = USUAL,
+    progress: Progress | None = None,
+    key: Sequence[int] = (0,),
+) -> tuple[bool, Iterator[Part]]:
+    """(whether these are all realisations, the realisations in parts); sampled ones have equal shares."""
+    if not by_shape(problem, growth):
+        return True, _slow(problem, growth, rule, None, budget.limit, key)
+    exact, found = blocks(problem, growth, budget, progress, key)
+    return exact, (_part(block, rule) for block in found)
 
 
 def estimates(shape: Shape, states: np.ndarray, rule: CreditRule) -> np.ndarray:
@@ -138,14 +153,14 @@ def coefficients(
     return found
 
 
-def _part(block: Block, rule: CreditRule) -> _Part:
+def _part(block: Block, rule: CreditRule) -> Part:
     tree = block.shape.template
-    return _Part(block.chance, estimates(block.shape, block.states, rule), len(tree) - 1, len(tree.leaves))
+    return Part(block.chance, estimates(block.shape, block.states, rule), len(tree) - 1, len(tree.leaves))
 
 
 def _slow(
     problem: Problem, growth: Growth, rule: CreditRule, sampling: Sampling | None, limit: int, key: Sequence[int]
-) -> Iterator[_Part]:
+) -> Iterator[Part]:
     for number, (chance, trees) in enumerate(one_by_one(problem, growth, key)):
         if number == limit:
             raise BadInput(
@@ -162,10 +177,10 @@ def _slow(
                     parent = states[tree.parent[node]]
                     total[0, parent] += factor * problem.score[parent, problem.action(states[node])] / len(trees)
         steps, leaves = sum(len(tree) - 1 for tree in trees), sum(len(tree.leaves) for tree in trees)
-        yield _Part(np.array([chance]), total, steps, leaves)
+        yield Part(np.array([chance]), total, steps, leaves)
 
 
-def _summary(problem: Problem, parts: Iterator[_Part], *, exact: bool) -> Moments:
+def _summary(problem: Problem, parts: Iterator[Part], *, exact: bool) -> Moments:
     mean, square = np.zeros(problem.gradient.shape), np.zeros(problem.gradient.shape)
     steps = steps_square = returns = total = 0.0
     count = 0

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,6 +37,34 @@ class Credit:
 
 CreditRule = Callable[..., list[Credit]]
 
+# What a rule may declare that it reads. Declared rules, each by itself: a wrapper inherits nothing.
+READABLE = ("returns", "order")
+_DECLARED: WeakKeyDictionary[Callable, frozenset[str]] = WeakKeyDictionary()
+
+
+def reads(*what: str) -> Callable[[CreditRule], CreditRule]:
+    """Decorator: this rule reads nothing of a tree but its shape, its masses and `what`.
+
+    "returns" are those of the leaves, "order" the ranks of the forks of a branch point: without it the forks are treated alike.
+    The exact engine then calls the rule once for many trees. A rule that reads more (states, actions, entropies) declares
+    nothing and is given every tree, complete. Errors: ValueError for a word that is not in READABLE.
+    """
+    if not set(what) <= set(READABLE):
+        raise ValueError(f"a credit rule can declare {', '.join(READABLE)}, not {', '.join(map(repr, what))}")
+
+    def declare(rule: CreditRule) -> CreditRule:
+        _DECLARED[rule] = frozenset(what)
+        return rule
+
+    return declare
+
+
+def declared(rule: CreditRule) -> frozenset[str] | None:
+    """What a rule, or a partial of it, declared with `reads`; None where it declared nothing and may read everything."""
+    while isinstance(rule, partial):
+        rule = rule.func
+    return _DECLARED.get(rule)
+
 
 def leave_one_out(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Advantage of each member of a group over the weighted mean of the *other* members.
@@ -48,6 +78,7 @@ def leave_one_out(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.where(weights < 1.0, values - others, np.nan)
 
 
+@reads("returns")
 def rloo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     """REINFORCE with the leave-one-out mean of the other rollouts as baseline (arXiv 2402.14740).
 
@@ -57,6 +88,7 @@ def rloo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     return [_rollouts(tree, lambda g: leave_one_out(g, np.full(len(g), 1 / len(g)))) for tree in trees]
 
 
+@reads("returns")
 def grpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     """Group-normalised advantage (R - mean) / std with the population std (arXiv 2402.03300; BPO's Eq. 2).
 
@@ -66,6 +98,7 @@ def grpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     return [_rollouts(tree, lambda g: (g - g.mean()) / g.std()) for tree in trees]
 
 
+@reads("returns")
 def drgrpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     """GRPO without the division by the standard deviation (arXiv 2503.20783): R - mean.
 
@@ -74,6 +107,7 @@ def drgrpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     return [_rollouts(tree, lambda g: g - g.mean()) for tree in trees]
 
 
+@reads("returns")
 def bpo(
     trees: Sequence[Tree],
     running: float | None = None,
@@ -92,17 +126,20 @@ def bpo(
     return [_literal(tree, suffix, prefix, lam) for tree in trees]
 
 
+@reads("returns")
 def bpo_split(
     trees: Sequence[Tree], running: float | None = None, *, root_baseline: str = "trees", shrink: float = 0.0
 ) -> list[Credit]:
-    """Mass splitting (new here; importance splitting applied to policy gradients): advantage Q_e - b_e, weight m_e.
+    """Mass splitting (docs/theory.md, section 5): advantage Q_e - b_e, weight m_e.
 
     Q_e is the mass-weighted mean return of the leaves below the edge, b_e the weighted mean of Q over the other children of
     the nearest branch point at or above it. Above the first branch point `root_baseline` is "trees" (mean root value of the
     task's other trees), "running" (mean of earlier iterations) or "zero". `shrink` in [0, 1] mixes the baseline of the level
     above into the sibling mean: b = (1 - shrink) * siblings + shrink * b above, which holds nothing from below the branch
     point; the root's own group has no level above and stays as it is. Unbiased for grad J when branch points are causal,
-    children are i.i.d. draws with replacement and neither weights nor shrink depend on the children's actions.
+    children are i.i.d. draws with replacement and neither weights nor shrink depend on the children's actions (theory.md, T3).
+    Source: importance splitting; for rollout trees the Branch Aggregation Lemma of OPTS-TTPO (arXiv 2609.40035). New here:
+    branch points that are causal by construction, sibling baselines without a critic, planned weights, shrinkage.
     """
     roots = np.array([tree.value[ROOT] for tree in trees])
     credits = []

@@ -7,7 +7,7 @@
     advantage, weight  [E]  from the credit rule, as tensors; edges without a signal (see credit.py) are left out
 
 Each returns (loss, facts). The loss is sum over edges of weight times the edge's loss; the caller divides by the number of
-trees, a constant. Dividing by the realised number of tokens or leaves would bias the gradient (theory.md section 5).
+trees, a constant. Dividing by the realised number of tokens or leaves would bias the gradient (theory.md, B7).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where to branch: one class per selector, each says whether it is causal.
 
-A *causal* selector decides at a boundary from what is known before any action is drawn there (theory: each branch point is a
-stopping time of its path), so mass splitting stays unbiased. A *post hoc* selector looks at the finished backbone; whether a
-boundary is chosen then depends on what happened after it, and credit for the backbone's own action is biased.
+A *causal* selector decides at a boundary from what is known before any action is drawn there (each branch point is a stopping
+time of its path), so mass splitting stays unbiased (theory.md, T3). A *post hoc* selector looks at the finished backbone;
+whether a boundary is chosen then depends on what happened after it, and credit for the backbone's own action is biased.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WINDOW = 20
 class Boundary:
     """What a selector may know of one decision boundary.
 
-    depth     actions since the reset
+    depth     decisions since the reset; a pause inside an action ends a decision, so such an action counts several times
     position  context tokens before the decision
     entropy   nats, of the policy's first free token in this state
     actions   number of admissible actions, or -1 where any text is allowed
@@ -46,7 +46,7 @@ class Boundary:
 class Spacing:
     """Which boundaries can be branch points at all: at least two actions, entropy of at least `floor` nats, `gap` apart.
 
-    `unit` is "steps" (actions) or "tokens" (the paper, Eq. 6: 64 tokens).
+    `unit` is "steps" (decisions, as `Boundary.depth` counts) or "tokens" (the paper, Eq. 6: 64 tokens).
     """
 
     gap: int = 1
@@ -161,7 +161,7 @@ class Coin(CausalSelector):
 
 
 class Every(CausalSelector):
-    """Branches at every k-th action: equally spaced without knowing how long the episode will be."""
+    """Branches at every k-th decision: equally spaced without knowing how long the episode will be."""
 
     def __init__(self, every: int, spacing: Spacing | None = None):
         super().__init__(spacing)
@@ -215,14 +215,14 @@ class LowestEntropy(PostHocSelector):
 
 
 class RandomChoice(PostHocSelector):
-    """Uniformly random boundaries of the finished backbone (Table 3). The causal counterpart is Coin."""
+    """Uniformly random boundaries of the finished backbone (Table 3): theory.md, N7. The causal counterpart is Coin."""
 
     def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
         return sorted(candidates, key=lambda i: boundaries[i].coin)
 
 
 class EquallySpaced(PostHocSelector):
-    """Boundaries that divide the finished backbone evenly (Table 3). The causal counterpart is Every."""
+    """Boundaries that divide the finished backbone evenly (Table 3): theory.md, N7. The causal counterpart is Every."""
 
     def ranking(self, boundaries: Sequence[Boundary], candidates: list[int], count: int) -> list[int]:
         # The middles of `count` equal stretches.

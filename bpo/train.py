@@ -186,7 +186,7 @@ class Trainer:
         row = {
             "update": self.done,
             "success": float(np.mean([update.root_estimate(tree, causal) for tree in trees])),
-            "return": float(np.mean([tree.value[ROOT] for tree in trees])),
+            "return": float(np.mean([update.root_return(tree, causal) for tree in trees])),
             "entropy": float(np.nanmean(np.concatenate([tree.entropy for tree in trees]))),
             "grad_norm": norm,
             "grad_norm_mean": mean,

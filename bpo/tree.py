@@ -77,7 +77,7 @@ class Tree:
 
     @cached_property
     def depth(self) -> np.ndarray:
-        """int64 [n], number of actions from the root."""
+        """int64 [n], edges from the root: one per action, and one more for each pause inside an action."""
         depth = np.zeros(len(self), np.int64)
         for node in range(1, len(self)):
             depth[node] = depth[self.parent[node]] + 1

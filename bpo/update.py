@@ -90,6 +90,22 @@ def grad_norm(policy: Policy) -> float:
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
 
 
+def flat_grad(policy: Policy) -> np.ndarray:
+    """Float [P], the accumulated gradient of all parameters in their order, 0 where there is none."""
+    parts = [(torch.zeros_like(p) if p.grad is None else p.grad).detach() for p in policy.parameters()]
+    # numpy has no bfloat16.
+    return np.concatenate([part.to(torch.promote_types(part.dtype, torch.float32)).cpu().numpy().ravel() for part in parts])
+
+
+def root_return(tree: Tree, causal: bool) -> float:
+    """An unbiased estimate of the expected return from one tree.
+
+    The mass-weighted mean of the leaves where branch points are causal; the backbone's return where they were chosen post hoc,
+    since which points have many leaves then depends on what happened (theory.md, N9).
+    """
+    return float(tree.value[ROOT] if causal else tree.returns[tree.main_leaf(ROOT)])
+
+
 def root_estimate(tree: Tree, causal: bool, what: str = "won") -> float:
     """An unbiased estimate of the success probability from one tree.
 

@@ -1,4 +1,4 @@
-"""The ledger of claims: it is what the code computes, and it says what theory.md says."""
+"""The ledger of claims: it is what the code computes, and it says what docs/theory.md says."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from bpo.exact.rows import estimators
 from bpo.rollout import Growth
 
 SPLIT = partial(credit.bpo_split, root_baseline="zero")
-BINARY, TERNARY = PROBLEMS
+BINARY, TERNARY, ENDING = PROBLEMS
 SMALL = Problem.from_spec({"p": [0.3, 0.8, 0.45], "r": [0.2, 1.0, 0.0, 0.7]})
 ROWS = list(estimators(0.64, 0.252))
 
@@ -47,7 +47,7 @@ def test_everything_else_of_the_reference(exact_moments, reported):
 
 
 def test_theorem_2_holds_for_every_depth_and_width(reported):
-    """Var(root LOO) - Var(sibling LOO) = K/(K-1) Var(V(s_t)); and Corollary 1."""
+    """Var(root LOO) - Var(sibling LOO) = K/(K-1) Var(V(s_t)) (theory.md, T2); and theory.md, C1."""
     for name, row in reported["theorem2"].items():
         width = int(name[-1])
         explained = width / (width - 1) * row["prefix_explained"]
@@ -163,7 +163,7 @@ def test_gradient_is_that_of_finite_differences():
     ids=["root", "threshold", "coin", "depths", "nested", "two-trees", "no-branch-point"],
 )
 def test_mass_splitting_is_unbiased_for_causal_selectors(growth, problems, weights):
-    """Theory section 5: the mean equals grad J exactly, whatever causal selector, weights, nesting or shrinkage."""
+    """The mean equals grad J exactly, whatever selector, weights, nesting or shrinkage (theory.md, T3; theory.md, C3)."""
     plan = Growth(**{**vars(growth), "weights": weights})
     for shrink in (0.0, 0.4):
         rule = partial(credit.bpo_split, root_baseline="trees" if growth.trees > 1 else "zero", shrink=shrink)
@@ -187,7 +187,7 @@ def test_a_shrunk_baseline_saves_variance_for_few_children():
 
 @pytest.mark.parametrize("name", CONTROLS)
 def test_the_check_catches_every_way_of_breaking_it(name):
-    """Negative controls of theory.md section 5; the sound counterpart of each passes."""
+    """The negative controls B1 to B7 (theory.md, B1); the sound counterpart of each passes."""
     control = CONTROLS[name]
     assert check_unbiased(*control.sound).unbiased
     broken = check_unbiased(control.growth, control.rule, sampling=control.sampling)
@@ -196,7 +196,7 @@ def test_the_check_catches_every_way_of_breaking_it(name):
 
 
 def test_literal_bpo_never_trains_an_action_before_the_first_branch_point():
-    """R = a_0, branch at t = 1: every sibling advantage is 0 although the gradient of J is p(1-p)."""
+    """R = a_0, branch at t = 1: every sibling advantage is 0 although the gradient of J is p(1-p) (theory.md, N1)."""
     problem = Problem.from_spec({"p": [0.3, 0.5, 0.5], "r": [0, 0, 1, 1]})
     found = moments(problem, Growth(PostHocAtDepths(1), 1, 2), partial(credit.bpo, prefix="off"))
     assert np.abs(found.mean).max() == 0
@@ -206,7 +206,7 @@ def test_literal_bpo_never_trains_an_action_before_the_first_branch_point():
 
 def test_what_cannot_be_enumerated_is_said():
     nested = Growth(select.Every(1), 2, 3, nested=True)
-    assert not by_shape(nested)
+    assert not by_shape(SMALL, nested)
     with pytest.raises(ValueError, match="more than 100 trees"):
         moments(SMALL, nested, SPLIT, limit=100)
     with pytest.raises(ValueError, match="not to 1"):

@@ -16,7 +16,7 @@ import pytest
 import torch
 import yaml
 
-from bpo import checkpoint, experiment, tree_log, update
+from bpo import checkpoint, experiment, train, tree_log, update
 from bpo.config import RunConfig, load_preset
 from bpo.credit import bpo_split
 from bpo.errors import BadInput
@@ -26,6 +26,7 @@ from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import grow
 from bpo.sandboxes.toy import TASKS, ToyTree
 from bpo.train import Trainer, read_metrics
+from bpo.tree import ROOT
 
 
 def config(method="bpo_split", seed=0, **settings) -> RunConfig:
@@ -221,6 +222,24 @@ def test_the_gradient_of_a_batch_is_the_mean_of_the_trees_gradients():
     whole = gradient(trees)
     parts = torch.stack([gradient([tree]) for tree in trees]).mean(0)
     assert whole.tolist() == pytest.approx(parts.tolist(), abs=1e-12)
+
+
+@pytest.mark.parametrize("method", ["bpo", "bpo_split"])
+def test_the_logged_return_is_an_unbiased_estimate_of_the_expected_return(method, tmp_path):
+    """theory.md, N9: post hoc trees give the backbone's return, causal ones the mass-weighted mean of their leaves."""
+    run = config(method, updates=6)
+    trainer = Trainer(run, tmp_path)
+    logged, backbones, means = [], [], []
+    for update_number in range(run.settings.updates):
+        key = (train.ROLLOUT, run.seed, update_number)
+        tasks = trainer.tasks_of(update_number)
+        trees, _ = grow(tasks, trainer.sandboxes, trainer.policy, trainer.recipe.growth, key)
+        backbones.append(np.mean([tree.returns[tree.main_leaf(ROOT)] for tree in trees]))
+        means.append(np.mean([tree.value[ROOT] for tree in trees]))
+        logged.append(trainer.one_update()[0]["return"])
+    trainer.close()
+    assert backbones != pytest.approx(means)
+    assert logged == pytest.approx(backbones if method == "bpo" else means, abs=1e-12)
 
 
 def test_gradient_noise_is_measured_at_a_frozen_policy():

@@ -1,4 +1,4 @@
-"""Ways of breaking an unbiased estimator, each as small as it can be: what `check_unbiased` must catch (theory.md 5)."""
+"""Ways of breaking an unbiased estimator, as small as can be: `check_unbiased` must catch them (theory.md, B1 to B7)."""
 
 from __future__ import annotations
 

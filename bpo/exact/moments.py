@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from bpo.credit import Credit, CreditRule
+from bpo.credit import Credit, CreditRule, declared
 from bpo.errors import BadInput
 from bpo.exact.problem import Problem
-from bpo.exact.realise import LIMIT, SAMPLES, Block, Budget, Progress, Shape, blocks, by_shape, one_by_one, state_numbers
+from bpo.exact.realise import LIMIT, SAMPLES, USUAL, Block, Budget, Progress, Shape, blocks, by_shape, one_by_one, state_numbers
 from bpo.rollout import Growth
 from bpo.tree import Tree
 
@@ -69,27 +68,45 @@ def moments(
     samples: int = SAMPLES,
     seed: int = 0,
     progress: Progress | None = None,
+    key: Sequence[int] = (0,),
 ) -> Moments:
     """Moments of sum over edges of weight * advantage * score, by the select, growth and credit code that trains.
 
     sampling  factor by which another way of drawing makes a tree more or less likely than independent draws do (default 1)
     limit     most realisations that are enumerated; above it `samples` are drawn with `seed`
-    Errors: BadInput where the growth cannot be enumerated and has no Monte-Carlo fallback (nested, several trees, `sampling`).
+    key       integers from which the coins of boundaries are spawned; the moments are those given these coins
+    Errors: BadInput where the growth cannot be enumerated and has no Monte-Carlo fallback (nested growth, several trees, a
+    problem with early ends, `sampling`), and where a rule reads more than it declared.
     """
-    if not by_shape(growth) or sampling is not None:
-        return _summary(problem, _slow(problem, growth, rule, sampling, limit), exact=True)
-    exact, found = blocks(problem, growth, Budget(limit, samples, seed), progress)
-    return _summary(problem, (_part(block, rule) for block in found), exact=exact)
+    if sampling is not None:
+        return _summary(problem, _slow(problem, growth, rule, sampling, limit, key), exact=True)
+    exact, found = parts(problem, growth, rule, Budget(limit, samples, seed), progress, key)
+    return _summary(problem, found, exact=exact)
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Some realisations: probability [R], estimate [R, S, F], environment steps and returns of each of them."""
 
     chance: np.ndarray
     estimate: np.ndarray
     env_steps: int
     returns: int
+
+
+def parts(
+    problem: Problem,
+    growth: Growth,
+    rule: CreditRule,
+    budget: Budget = USUAL,
+    progress: Progress | None = None,
+    key: Sequence[int] = (0,),
+) -> tuple[bool, Iterator[Part]]:
+    """(whether these are all realisations, the realisations in parts); sampled ones have equal shares."""
+    if not by_shape(problem, growth):
+        return True, _slow(problem, growth, rule, None, budget.limit, key)
+    exact, found = blocks(problem, growth, budget, progress, key)
+    return exact, (_part(block, rule) for block in found)
 
 
 def estimates(shape: Shape, states: np.ndarray, rule: CreditRule) -> np.ndarray:
@@ -114,44 +131,41 @@ def coefficients(
 ) -> np.ndarray:
     """float64 [R, n], weight * advantage of every edge, or what `of` takes from a credit.
 
-    Rules of bpo.credit see returns and shape alone and treat the forks of a branch point alike, so trees whose returns differ
-    in the order of forks at most share one call. Any other rule gets every tree, complete.
+    A rule that declared what it reads (`bpo.credit.reads`) is called once per pattern of returns, and where it does not read
+    the order of the forks of a branch point, once for all orders. Any other rule is given every tree, complete.
     """
-    if not looks_at_returns_alone(rule):
+    what = declared(rule)
+    if what is None:
         return np.array([of(rule([shape.tree(row)])[0]) for row in states])
     returns = shape.returns(states)
+    groups = [] if "order" in what else shape.fork_groups
     orders = []
-    for columns, _ in shape.fork_groups:
+    for columns, _ in groups:
         orders.append(np.argsort(returns[:, columns], axis=1, kind="stable"))
         returns[:, columns] = np.take_along_axis(returns[:, columns], orders[-1], axis=1)
     patterns, which = np.unique(returns, axis=0, return_inverse=True)
     sorted_ = np.array([of(rule([shape.with_returns(pattern)])[0]) for pattern in patterns])[which.reshape(-1)]
     found = sorted_.copy()
     rows = np.arange(len(states))[:, None]
-    for (_, paths), order in zip(shape.fork_groups, orders, strict=True):
+    for (_, paths), order in zip(groups, orders, strict=True):
         for place in range(len(paths)):
             found[rows, paths[order[:, place]]] = sorted_[:, paths[place]]
     return found
 
 
-def looks_at_returns_alone(rule: CreditRule) -> bool:
-    """True for the credit rules of the library, with or without options."""
-    while isinstance(rule, partial):
-        rule = rule.func
-    return getattr(rule, "__module__", "") == "bpo.credit"
-
-
-def _part(block: Block, rule: CreditRule) -> _Part:
+def _part(block: Block, rule: CreditRule) -> Part:
     tree = block.shape.template
-    return _Part(block.chance, estimates(block.shape, block.states, rule), len(tree) - 1, len(tree.leaves))
+    return Part(block.chance, estimates(block.shape, block.states, rule), len(tree) - 1, len(tree.leaves))
 
 
-def _slow(problem: Problem, growth: Growth, rule: CreditRule, sampling: Sampling | None, limit: int) -> Iterator[_Part]:
-    for number, (chance, trees) in enumerate(one_by_one(problem, growth)):
+def _slow(
+    problem: Problem, growth: Growth, rule: CreditRule, sampling: Sampling | None, limit: int, key: Sequence[int]
+) -> Iterator[Part]:
+    for number, (chance, trees) in enumerate(one_by_one(problem, growth, key)):
         if number == limit:
             raise BadInput(
-                f"more than {limit:,} trees: nested growths, several trees and other ways of drawing are enumerated singly; "
-                "take a smaller problem or fewer branch points"
+                f"more than {limit:,} trees: nested growths, several trees, early ends and other ways of drawing are "
+                "enumerated singly; take a smaller problem or fewer branch points"
             )
         if sampling is not None:
             chance *= math.prod(sampling(tree) for tree in trees)
@@ -163,10 +177,10 @@ def _slow(problem: Problem, growth: Growth, rule: CreditRule, sampling: Sampling
                     parent = states[tree.parent[node]]
                     total[0, parent] += factor * problem.score[parent, problem.action(states[node])] / len(trees)
         steps, leaves = sum(len(tree) - 1 for tree in trees), sum(len(tree.leaves) for tree in trees)
-        yield _Part(np.array([chance]), total, steps, leaves)
+        yield Part(np.array([chance]), total, steps, leaves)
 
 
-def _summary(problem: Problem, parts: Iterator[_Part], *, exact: bool) -> Moments:
+def _summary(problem: Problem, parts: Iterator[Part], *, exact: bool) -> Moments:
     mean, square = np.zeros(problem.gradient.shape), np.zeros(problem.gradient.shape)
     steps = steps_square = returns = total = 0.0
     count = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,20 +19,25 @@ MAX_LEAVES = 729
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A tree in which every state of depth < T has the same number A of actions (theory.md section 8).
+    """A tree in which every state of depth < T has the same number A of actions (theory.md, section 8).
 
     probabilities  float64 [S, A], pi(a|s); states in breadth-first order, numbered by `child`
     returns        float64 [A**T], return of every leaf in lexicographic order
     logistic       two actions with one logit per state, log pi(1|s) / pi(0|s); else one softmax logit per action
+    ends           inner states in which the episode is over, by name, with its return; what lies below is never reached
     """
 
     probabilities: np.ndarray
     returns: np.ndarray
     logistic: bool = False
+    ends: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], where: str = "the problem") -> Problem:
-        """From {p, r}: p holds P(action 1) per state, or a list of probabilities per state. BadInput names what is wrong."""
+        """From {p, r} and perhaps {ends}; BadInput names what is wrong.
+
+        p holds P(action 1) per state, or a list of probabilities per state; r the returns of the leaves; ends returns by state.
+        """
         p, r = _numbers(spec, "p", where), _numbers(spec, "r", where)
         if r.ndim != 1:
             raise BadInput(f"{where}: r must be a flat list with one return per leaf")
@@ -53,7 +58,7 @@ class Problem:
                 raise BadInput(
                     f"{where}: p[{number}] is {p[number].tolist()!r}; probabilities lie strictly between 0 and 1 and sum to 1"
                 )
-        return cls(table, r, logistic=p.ndim == 1)
+        return cls(table, r, logistic=p.ndim == 1, ends=_ends(spec.get("ends", {}), depth, table.shape[1], where))
 
     @property
     def width(self) -> int:
@@ -78,10 +83,12 @@ class Problem:
 
     @cached_property
     def value(self) -> np.ndarray:
-        """float64 [S + leaves], V(s) = E[G | s] under the policy; returns at the leaves."""
+        """float64 [S + leaves], V(s) = E[G | s] under the policy; returns where an episode is over."""
         value = np.concatenate([np.zeros(len(self.states)), self.returns])
         for state in range(len(self.states) - 1, -1, -1):
-            value[state] = self.probabilities[state] @ value[self.children(state)]
+            name = self.states[state]
+            over = name in self.ends
+            value[state] = self.ends[name] if over else self.probabilities[state] @ value[self.children(state)]
         return value
 
     @property
@@ -91,12 +98,18 @@ class Problem:
 
     @cached_property
     def reach(self) -> np.ndarray:
-        """float64 [S + leaves], probability of passing through a state."""
+        """float64 [S + leaves], probability of passing through a state; 0 below an early end."""
         reach = np.zeros(len(self.value))
         reach[0] = 1
-        for state in range(len(self.states)):
-            reach[self.children(state)] = reach[state] * self.probabilities[state]
+        for state, name in enumerate(self.states):
+            if name not in self.ends:
+                reach[self.children(state)] = reach[state] * self.probabilities[state]
         return reach
+
+    @cached_property
+    def over(self) -> np.ndarray:
+        """bool [S + leaves], whether the episode is over there."""
+        return np.array([name in self.ends for name in self.states] + [True] * len(self.returns))
 
     @cached_property
     def entropy(self) -> np.ndarray:
@@ -113,7 +126,8 @@ class Problem:
     def gradient(self) -> np.ndarray:
         """float64 [S, F], grad J = sum_s reach(s) sum_a pi(a|s) Q(s, a) score(s, a), exactly."""
         q = np.stack([self.value[self.children(state)] for state in range(len(self.states))])
-        return np.einsum("s,sa,sa,saf->sf", self.reach[: len(q)], self.probabilities, q, self.score)
+        acts = self.reach[: len(q)] * ~self.over[: len(q)]
+        return np.einsum("s,sa,sa,saf->sf", acts, self.probabilities, q, self.score)
 
     @cached_property
     def decisions(self) -> dict[str, list[Decision]]:
@@ -138,11 +152,25 @@ class Problem:
         return slice(self.child(state, 0), self.child(state, self.width))
 
     def variance(self, depth: int | None = None) -> float:
-        """Var(V(s_t)) over states of one depth; without a depth, Var(G)."""
+        """Var(V(s_t)) over states of one depth, an episode that ended earlier standing still; without a depth, Var(G)."""
         depth = self.depth if depth is None else depth
         first = (self.width**depth - 1) // (self.width - 1)
-        here = slice(first, first + self.width**depth)
+        here = np.zeros(len(self.value), bool)
+        here[first : first + self.width**depth] = True
+        here[:first] = self.over[:first]
         return float(self.reach[here] @ (self.value[here] - self.J) ** 2)
+
+
+def _ends(given: Any, depth: int, width: int, where: str) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{where}: ends is {str(given)[:60]!r}; it must map names of inner states to returns")
+    for name, value in given.items():
+        actions = [str(a) for a in range(width)]
+        if not isinstance(name, str) or not 0 < len(name) < depth or not set(name) <= set(actions):
+            raise BadInput(f"{where}: ends[{name!r}] is no inner state below the root; its name is 1 to {depth - 1} actions")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+            raise BadInput(f"{where}: ends[{name!r}] is {value!r}; it must be a finite return")
+    return {name: float(value) for name, value in given.items()}
 
 
 def _numbers(spec: Mapping[str, Any], key: str, where: str) -> np.ndarray:

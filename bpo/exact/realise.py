@@ -8,16 +8,18 @@ per task are enumerated one tree at a time, by running `grow` over every sequenc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from bpo.errors import BadInput
 from bpo.exact.problem import Problem
 from bpo.policy import Decision
 from bpo.rollout import Growth, grow
+from bpo.sandbox import Outcome
 from bpo.sandboxes.toy import TASKS, ToyTree
 from bpo.tree import ROOT, Step, Tree
 
@@ -28,6 +30,8 @@ SAMPLES = 100_000
 CHUNK = 20_000
 # Cached properties of Tree that parent, child and weight decide.
 STRUCTURE = ("children", "depth", "mass", "leaves", "branch_points", "backbone")
+# Fields of Tree that trees with the same shape and the same returns need not share.
+HIDDEN = ("entropy", "actions", "position", "steps", "outcome")
 
 
 Progress = Callable[[int, int], None]  # (realisations done, of how many)
@@ -93,6 +97,17 @@ class BackbonePolicy(TapePolicy):
 
     def _draw(self, state: str) -> Decision:
         return self.problem.decisions[state][self.ahead.pop(state, 0)]
+
+
+class ReturnsOnly(Tree):
+    """A tree that stands for all trees with these returns and this shape; what HIDDEN names has no value in it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in HIDDEN:
+            raise BadInput(
+                f"a credit rule that declared that it reads returns alone read `{name}` of a tree: take `reads` off the rule"
+            )
+        raise AttributeError(name)
 
 
 @dataclass(frozen=True)
@@ -171,10 +186,17 @@ class Shape:
         return self._filled(reward=reward, entropy=entropy, steps=tuple(steps), outcome=won)
 
     def with_returns(self, returns: np.ndarray) -> Tree:
-        """The template with other returns at its leaves [leaves]: enough for rules that look at returns and shape alone."""
+        """The template with other returns at its leaves [leaves], for rules that read returns and shape alone.
+
+        It stands for many trees, so what they do not share cannot be read from it.
+        """
         reward = np.zeros(len(self.template))
         reward[self.template.leaves] = returns
-        return self._filled(reward=reward)
+        tree = self._filled(reward=reward)
+        for name in HIDDEN:
+            del vars(tree)[name]
+        object.__setattr__(tree, "__class__", ReturnsOnly)
+        return tree
 
     @cached_property
     def fork_groups(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -214,7 +236,7 @@ class Block:
 class Budget:
     """How much is enumerated.
 
-    limit    most realisations; a growth with more is sampled (theory.md section 8)
+    limit    most realisations; a growth with more is sampled (theory.md, section 8)
     samples  how many are drawn then, with `seed`
     """
 
@@ -227,10 +249,14 @@ USUAL = Budget()
 
 
 def blocks(
-    problem: Problem, growth: Growth, budget: Budget = USUAL, progress: Progress | None = None
+    problem: Problem,
+    growth: Growth,
+    budget: Budget = USUAL,
+    progress: Progress | None = None,
+    key: Sequence[int] = (0,),
 ) -> tuple[bool, Iterator[Block]]:
     """(whether these are all trees, the trees in blocks): a sample where there are more than the budget's limit."""
-    found = shapes(problem, growth)
+    found = shapes(problem, growth, key)
     total = sum(shape.size for shape in found)
     exact = total <= budget.limit
     made = _all_blocks(found) if exact else _sampled_blocks(found, budget)
@@ -263,7 +289,12 @@ def _counted(made: Iterator[Block], total: int, progress: Progress | None) -> It
 
 
 def shapes(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> list[Shape]:
-    """One Shape per backbone, by calling `grow`. Coins are those of `key`: what follows holds given these coins."""
+    """One Shape per backbone, by calling `grow`. Coins are those of `key`: what follows holds given these coins.
+
+    Errors: BadInput for a problem with early ends, where forks differ in length and a backbone does not decide the shape.
+    """
+    if problem.ends:
+        raise BadInput("a problem with early ends (`ends`) has no shapes: its trees can only be enumerated singly")
     found = []
     for actions in itertools.product(range(problem.width), repeat=problem.depth):
         policy = BackbonePolicy(problem, actions)
@@ -285,9 +316,9 @@ def one_by_one(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> I
             return
 
 
-def by_shape(growth: Growth) -> bool:
+def by_shape(problem: Problem, growth: Growth) -> bool:
     """Whether the backbone decides the shape, so that `shapes` describes all trees of this growth."""
-    return growth.trees == 1 and not growth.nested
+    return growth.trees == 1 and not growth.nested and not problem.ends
 
 
 def state_numbers(problem: Problem, tree: Tree) -> np.ndarray:
@@ -298,5 +329,26 @@ def state_numbers(problem: Problem, tree: Tree) -> np.ndarray:
     return states
 
 
+class EndingTree(ToyTree):
+    """A ToyTree whose episodes also end in the inner states `ends`, with the return that is given there."""
+
+    def __init__(self, returns: Sequence[float], width: int, ends: Mapping[str, float]):
+        super().__init__(returns, width)
+        self.ends = ends
+
+    def step(self, action: str) -> Outcome:
+        if self._name() in self.ends:
+            raise RuntimeError("the episode is over: reset or restore before the next step")
+        outcome = super().step(action)
+        if self._name() not in self.ends:
+            return outcome
+        reward = float(self.ends[self._name()])
+        observation = replace(outcome.observation, actions=())
+        return replace(outcome, observation=observation, reward=reward, done=True, info=outcome.info | {"won": reward > 0})
+
+    def _name(self) -> str:
+        return "".join(map(str, self.state_key()))
+
+
 def _sandbox(problem: Problem) -> ToyTree:
-    return ToyTree(problem.returns.tolist(), problem.width)
+    return EndingTree(problem.returns.tolist(), problem.width, problem.ends)

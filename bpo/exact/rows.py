@@ -1,4 +1,4 @@
-"""The estimators that `bpo exact` reports, by name, and the report itself (theory.md section 8 has the conventions)."""
+"""The estimators that `bpo exact` reports, by name, and the report itself (conventions: theory.md, section 8)."""
 
 from __future__ import annotations
 
@@ -99,6 +99,8 @@ def report(
     where p is P(action 1), of one number per action where p has a list per state.
     """
     problem = Problem.from_spec(spec, where)
+    if problem.ends:
+        raise BadInput(f"{where}: ends is given; the report is about trees in which all episodes have the same length")
     if "threshold" not in spec:
         raise BadInput(f"{where}: field 'threshold' is missing")
     threshold = spec["threshold"]

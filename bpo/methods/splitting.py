@@ -32,8 +32,12 @@ def growth(p: Parameters) -> Growth:
 def check(p: Parameters) -> None:
     """BadInput for a value that the selector cannot use, and for a baseline by other trees where there are none."""
     check_selector_value(CAUSAL, p)
-    if not p["root"] and p["root_baseline"] == "trees" and p["trees"] < 2:
+    if p["root_baseline"] != "trees" or p["trees"] > 1:
+        return
+    if not p["root"]:
         raise BadInput(f"root_baseline: 'trees' needs trees >= 2 or root = true (trees is {p['trees']})")
+    if p["points"] < 1:
+        raise BadInput("points is 0; with root = true it must be at least 1, since the root is one of them")
 
 
 bpo_split = Method(
@@ -67,8 +71,8 @@ bpo_split = Method(
     growth=growth,
     credit=lambda p: partial(credit.bpo_split, root_baseline=p["root_baseline"], shrink=p["shrink"]),
     objective=lambda p: ppo_clip,
-    citation="new here (importance splitting: Kahn and Harris 1951; Glasserman et al. 1999)",
-    fidelity="new here",
+    citation="importance splitting (Kahn and Harris 1951; Glasserman et al. 1999); for trees OPTS-TTPO, arXiv 2609.40035",
+    fidelity="new here: causal selectors, sibling baselines without a critic, planned weights, shrinkage (docs/theory.md)",
     bias="unbiased",
     check=check,
 )

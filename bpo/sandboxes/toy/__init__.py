@@ -1,7 +1,7 @@
 """A full decision tree as a sandbox: every state is known, so gradients and moments can be checked exactly.
 
 The state is the sequence of actions so far; the reward comes at the end. It is the smallest sandbox that has everything the
-protocol asks for, and the one that the theory (theory.md section 8) is stated on.
+protocol asks for, and the one on which the exact engine works (docs/theory.md, section 8).
 """
 
 from __future__ import annotations

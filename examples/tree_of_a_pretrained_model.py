@@ -16,7 +16,7 @@ def load(sandbox, tasks):
 
 sandbox = Household(difficulty="small", max_steps=6)
 tasks = sandbox.tasks("train")[:8]
-growth = Growth(Threshold(0.5), points=3, width=3, root=True)
+growth = Growth(Threshold(0.2), points=3, width=3, root=True)
 (tree,), ledger = grow(tasks[:1], [sandbox], load(sandbox, tasks), growth, key=(0,))
 print(*tree_lines(tree, width=120), sep="\n")
 print(f"{len(tree.leaves)} returns, {ledger.env_steps} environment steps, {ledger.computed} tokens computed")

@@ -64,7 +64,7 @@ def brief(table: Mapping[str, Any]) -> str:
 def methods() -> str:
     """The table of methods: name, what it does, whether its gradient is biased, and source."""
     heads = ["method", "what it does", "gradient", "source"]
-    rows = [[f"`{name}`", row.bias.split()[0].strip(":"), row.citation] for name, row in METHODS.items()]
+    rows = [[f"`{name}`", row.summary, row.bias.split()[0].strip(":"), row.citation] for name, row in METHODS.items()]
     return grid(heads, rows)
 
 

@@ -8,15 +8,15 @@ import griffe
 
 # A word or a few, two or more spaces, then what it means; further lines of it are indented.
 FIELD = re.compile(r"^(?P<indent> {0,8})(?P<name>\S(?:(?! {2}).)*?) {2,}(?P<text>\S.*)$")
-# A word that begins a list of arguments: "name: meaning".
-ARGUMENT = re.compile(r"^(?P<name>[a-z_]+(?:, [a-z_]+)*): (?P<text>\S.*)$")
+# A tag, which is text here, such as </action>.
+TAG = re.compile(r"(`[^`]*`)|<(?=[/a-zA-Z])")
 
 
 def as_markdown(text: str) -> str:
     """The docstring with aligned columns as a list; other lines are left alone."""
     lines: list[str] = []
     column = None  # where the text of the present field begins
-    for line in text.splitlines():
+    for line in TAG.sub(lambda match: match[1] or "&lt;", text).splitlines():
         field = FIELD.match(line)
         if field and (column is None or len(field["indent"]) < column - 1):
             if column is None and lines and lines[-1]:

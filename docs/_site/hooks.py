@@ -6,6 +6,7 @@ of the site. A link that leads nowhere is a warning, which `make docs` treats as
 
 from __future__ import annotations
 
+import ast
 import html
 import logging
 import posixpath
@@ -19,6 +20,7 @@ from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = logging.getLogger("mkdocs.plugins.bpo")
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 # Pages that lie outside docs/ in the repository: file -> page.
 OUTSIDE = {
     "README.md": "index.md",
@@ -41,9 +43,9 @@ def on_config(config):
     for entry in config.nav:
         for title, inside in entry.items():
             if title == "Notebooks":
-                inside += [f"notebooks/{path.stem}.md" for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+                inside += [{path.stem.replace("_", " "): f"notebooks/{path.stem}.md"} for path in NOTEBOOKS]
             elif title == "API":
-                inside += list(modules)
+                inside += [{Path(page).stem: page} for page in modules]
     return config
 
 
@@ -59,8 +61,26 @@ def api_pages() -> dict[str, str]:
         top = parts[: 3 if parts[1:2] == ("sandboxes",) else 2]
         name = ".".join(parts)
         page = f"api/{'.'.join(top)}.md"
-        pages[page] = pages.get(page, f"# {'.'.join(top)}\n\n") + f"::: {name}\n    options:\n      heading_level: 2\n\n"
+        # What a package only passes on is described where it is defined.
+        body = ast.parse(path.read_text()).body
+        members = "" if any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in body) else "\n      members: false"
+        level = 2 if page in pages else 1
+        pages[page] = pages.get(page, "") + f"::: {name}\n    options:\n      heading_level: {level}{members}\n\n"
+    pages["api/bpo.md"] = "::: bpo\n    options:\n      heading_level: 1\n      members: false\n\n" + public_names()
     return pages
+
+
+def public_names() -> str:
+    """The names that can be imported from `bpo`, each with a link to where it is defined."""
+    body = ast.parse((ROOT / "bpo" / "__init__.py").read_text()).body
+    (imports,) = [node.body for node in body if isinstance(node, ast.If)]
+    rows = []
+    for node in imports:
+        for alias in node.names:
+            # A constant has no entry of its own.
+            link = "" if alias.name.isupper() else f"[{node.module}.{alias.name}]"
+            rows.append(f"| {f'[`{alias.name}`]' if link else f'`{alias.name}`'}{link} | [`{node.module}`][{node.module}] |")
+    return "\n".join(["| name | defined in |", "| --- | --- |", *rows]) + "\n"
 
 
 def on_files(files, config):
@@ -69,7 +89,7 @@ def on_files(files, config):
     made = {page: (ROOT / name).read_text() for name, page in OUTSIDE.items() if (ROOT / name).is_file()}
     SOURCE.update({page: name for name, page in OUTSIDE.items()})
     made.update(api_pages())
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    for path in NOTEBOOKS:
         text, pictures = notebook(path)
         made[f"notebooks/{path.stem}.md"] = text
         SOURCE[f"notebooks/{path.stem}.md"] = f"notebooks/{path.name}"

@@ -77,14 +77,13 @@ def tables(
     end(failures, console)
 
 
-@app.command(epilog="Example:\n\n  python -m reproduce readme")
-def readme() -> None:
-    """Copy the generated tables into README, so that no number in it is typed."""
-    from reproduce import report
-    from reproduce.plan import ROOT
+@app.command(epilog="Example:\n\n  python -m reproduce pages")
+def pages() -> None:
+    """Copy generated tables into README and the documentation, so that no number and no method in them is typed."""
+    from reproduce import pages as generated
 
-    for name in report.fill_readme(ROOT / "README.md"):
-        Console().print(f"README.md shows {name}")
+    for page, name in generated.fill_all():
+        Console().print(f"{page} shows {name}", highlight=False)
 
 
 @app.command(epilog="Example:\n\n  python -m reproduce claims")

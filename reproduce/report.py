@@ -138,21 +138,3 @@ def publish(executed: Path, target: Path) -> None:
 def slug(label: str) -> str:
     """A label as part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
-
-
-def fill_readme(readme: Path) -> list[str]:
-    """Copy generated files between the markers of README (`<!-- table: FILE -->`); returns their names.
-
-    BadInput where one is absent.
-    """
-    names: list[str] = []
-
-    def fill(match: re.Match) -> str:
-        source = readme.parent / match[1]
-        if not source.is_file():
-            raise BadInput(f"{readme.name} wants {match[1]}, which does not exist: run the preset first")
-        names.append(match[1])
-        return f"<!-- table: {match[1]} -->\n{source.read_text().strip()}\n<!-- /table -->"
-
-    write_atomically(readme, re.sub(r"<!-- table: (\S+) -->\n.*?<!-- /table -->", fill, readme.read_text(), flags=re.DOTALL))
-    return names

@@ -1,0 +1,96 @@
+"""The generated parts of README and of the documentation: tables of results and of methods, copied between markers.
+
+A page has `<!-- table: NAME -->` and `<!-- /table -->`; NAME is a Markdown file, a `table.json` (shown in brief), `methods` or
+`methods-in-full`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bpo.errors import BadInput
+from bpo.files import write_atomically
+from bpo.methods import MEANING, METHODS, Method, allowed
+from reproduce.markdown import against, grid, listed, plural, short, spread, trained
+from reproduce.plan import ROOT
+from reproduce.tables import ABOVE
+
+BLOCK = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- /table -->", re.DOTALL)
+
+
+def filled(text: str, page: str, root: Path = ROOT) -> tuple[str, list[str]]:
+    """The text with every marked block made anew, and the names of the blocks; BadInput where a source is absent."""
+    names: list[str] = []
+
+    def fill(match: re.Match) -> str:
+        names.append(match[1])
+        return f"<!-- table: {match[1]} -->\n{_content(match[1], page, root).strip()}\n<!-- /table -->"
+
+    return BLOCK.sub(fill, text), names
+
+
+def fill_all(root: Path = ROOT) -> Iterator[tuple[str, str]]:
+    """Fill README and every page of docs/ in place; yields (page, name of a block)."""
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+        page = str(path.relative_to(root))
+        text, names = filled(path.read_text(), page, root)
+        if names:
+            write_atomically(path, text)
+        yield from ((page, name) for name in names)
+
+
+def brief(table: Mapping[str, Any]) -> str:
+    """The table in a few columns: success on both splits, and the difference to the warm start on the first."""
+    first = table["splits"][0]
+    heads = ["row", *(f"{short(split)}, %" for split in table["splits"]), f"minus warm start, {short(first)}"]
+    rows = [
+        [row["label"], *(spread(row["success"][split]) for split in table["splits"]), against(row, first, short_words=True)]
+        for row in table["rows"]
+    ]
+    parted = sum(1 for pair in table["pairs"] if pair["sign"])
+    above = [row for row in trained(table) if row["vs_start"][first]["verdict"] == ABOVE]
+    said = (
+        f"Success of {plural(len(table['seeds']), 'seed')} with 95 % intervals; {table['scale']}. "
+        f"Above the warm start on {short(first)} tasks: {listed(above)}. "
+        f"Pairs of methods that differ by more than noise: {parted or 'none'}."
+    )
+    return f"{grid(heads, rows)}\n\n{said}"
+
+
+def methods() -> str:
+    """The table of methods: name, what it does, whether its gradient is biased, and source."""
+    heads = ["method", "what it does", "gradient", "source"]
+    rows = [[f"`{name}`", row.summary, row.bias.split()[0].strip(":"), row.citation] for name, row in METHODS.items()]
+    return grid(heads, rows)
+
+
+def methods_in_full() -> str:
+    """A section for every method of the table: what it does, its bias, how far it follows its source, and its parameters."""
+    return "\n\n".join(_section(name, row) for name, row in METHODS.items())
+
+
+def _section(name: str, row: Method) -> str:
+    facts = {"Source": row.citation, "How it follows its source": row.fidelity, "Gradient": row.bias}
+    parameters = [[f"`{key}`", f"`{default}`", allowed(name, key), MEANING[key]] for key, default in row.defaults.items()]
+    parts = [
+        f"## {name}",
+        f"{row.summary[:1].upper()}{row.summary[1:]}.",
+        *(f"**{what}:** {said}." for what, said in facts.items()),
+    ]
+    return "\n\n".join([*parts, grid(["parameter", "default", "values", "meaning"], parameters)])
+
+
+METHOD_TABLES = {"methods": methods, "methods-in-full": methods_in_full}
+
+
+def _content(name: str, page: str, root: Path) -> str:
+    if name in METHOD_TABLES:
+        return METHOD_TABLES[name]()
+    source = root / name
+    if not source.is_file():
+        raise BadInput(f"{page} wants {name}, which does not exist: run the preset first")
+    return brief(json.loads(source.read_text())) if source.suffix == ".json" else source.read_text()

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from bpo import update
-from bpo.finite import require_finite
 from bpo.errors import BadInput
+from bpo.finite import require_finite
 from bpo.methods import BuiltMethod
 from bpo.policy import Policy
 from bpo.rollout import grow
@@ -74,6 +74,7 @@ def gradients(
         update.zero_grad(policy)
         update.backward(policy, None, batch, recipe.objective, {})
         draw = Draw(update.grad_norm(policy), ledger.returns, ledger.env_steps, ledger.computed)
+        require_finite(f"gradient draw {number}", {"the norm": draw.norm})
         yield draw, update.flat_grad(policy)
     update.zero_grad(policy)
 

@@ -59,7 +59,8 @@ def played(policy: LMPolicy, decisions: int) -> list[dict]:
 
 def learned(policy: LMPolicy, rank: int) -> dict:
     """Log-probability of one rewarded action, and of the others that were tried, before and after one step."""
-    from bpo.objective import OBJECTIVES
+    from bpo.objective import reinforce
+    from bpo.update import Batch, backward
 
     policy = policy.with_adapters(rank)
     sandbox = factory("household", {"difficulty": "small"})()
@@ -72,11 +73,19 @@ def learned(policy: LMPolicy, rank: int) -> dict:
     steps = [(context, policy.decide(context, action)) for action in tried]
     with torch.no_grad():
         before, owner = policy.logprob(steps)
-    values, owner = policy.logprob(steps)
-    weight = torch.full((len(tried),), 1 / len(tried), dtype=values.dtype)
-    loss, _ = OBJECTIVES["reinforce"](values, before, None, owner, torch.tensor(advantage, dtype=values.dtype), weight)
+    siblings = np.arange(len(tried))
+    batch = Batch(
+        steps=steps,
+        old=[before[owner == i].numpy() for i in siblings],
+        advantage=advantage,
+        weight=np.full(len(tried), 1 / len(tried)),
+        parent=np.full(len(tried), -1),
+        rollout=siblings,
+        tree=np.zeros(len(tried), np.int64),
+        trees=1,
+    )
     optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-4, weight_decay=0.0)
-    loss.backward()
+    backward(policy, None, batch, reinforce, {})
     optimizer.step()
     with torch.no_grad():
         after, _ = policy.logprob(steps)

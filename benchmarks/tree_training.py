@@ -94,14 +94,13 @@ def household(policy: LMPolicy, tasks: int) -> list[Step]:
     """The steps of trees that the model grows in household games."""
     from bpo.methods import build
     from bpo.rollout import grow
-    from bpo.update import credits_by_task
 
     recipe = build("bpo_split", {"gap": 1, "unit": "steps", "floor": 0.0, "selector_value": 0.3})
     sandboxes = [factory("household", {"difficulty": "small"})() for _ in range(tasks)]
     trees, _ = grow(sandboxes[0].tasks("train")[:tasks], sandboxes, policy, recipe.growth, (0,))
     for sandbox in sandboxes:
         sandbox.close()
-    assert credits_by_task(trees, recipe.credit, None)
+    assert recipe.credit(trees)
     return [(step.context, step.decision) for tree in trees for step in tree.steps if step is not None and step.decision.free]
 
 

@@ -52,6 +52,7 @@ from bpo import update
 from bpo.errors import require
 from bpo.files import to_json
 from bpo.methods import BuiltMethod, build
+from bpo.objective import ppo_clip
 from bpo.policies.lm import LMPolicy
 from bpo.policies.score import read_before
 from bpo.policies.settings import PolicySettings, WarmStart
@@ -109,12 +110,12 @@ class Ours(Side):
             self.played = [noisy(tree, rng) for tree in self.trees()]
             start = time.process_time()
             trees = self.played
-            self.batch = update.make_batch(trees, update.credits_by_task(trees, self.recipe.credit, None))
+            self.batch = update.make_batch(trees, self.recipe.credit(trees))
         else:
             start = time.process_time()
         update.zero_grad(self.policy)
-        facts = update.backward(self.policy, None, self.batch, "ppo_clip", {"clip": CLIP})
-        norm = update.grad_norm(self.policy)
+        facts = update.backward(self.policy, None, self.batch, ppo_clip, {"clip": CLIP})
+        norm = update.grad_norm(self.policy.parameters())
         self.optimizer.step()
         self.update_s.append(time.process_time() - start)
         self.facts.append({"loss": facts["loss"], "norm": norm, "tokens": facts["tokens"], **self.read()})
@@ -195,7 +196,7 @@ class Theirs(Side):
         start = time.process_time()
         own, trees = self.trees(), self.ours.played
         self.other += sum(written(one) != written(two) for one, two in zip(own, trees, strict=True))
-        credits = update.credits_by_task(trees, self.recipe.credit, None)
+        credits = self.recipe.credit(trees)
         found: dict[str, list] = {name: [] for name in ("prompt_ids", "completion_ids", "env_mask", "by_token", "returned")}
         for tree, credit in zip(trees, credits, strict=True):
             first = tree.steps[1].context.ids

@@ -29,6 +29,7 @@ class Settings:
     updates            policy updates
     tasks_per_update   tasks per update, drawn fresh from the training split; the same for every method at equal seed
     epochs             passes over the trees of an update; above 1 the ratios leave 1 and clipping can become active
+    mini_batches       optimiser steps of a pass; the trees are dealt to them at random
     lr, schedule       AdamW's learning rate, "constant" or "cosine" (to zero at the last update)
     beta, clip         KL weight (k3, to the frozen initial policy) and PPO clip range
     max_grad_norm      gradient clipping; statistics of the norm are taken before it
@@ -41,6 +42,7 @@ class Settings:
     updates: int = 60
     tasks_per_update: int = 4
     epochs: int = 1
+    mini_batches: int = 1
     lr: float = 1e-4
     schedule: str = "constant"
     beta: float = 0.05
@@ -54,6 +56,10 @@ class Settings:
     eval_splits: tuple[str, ...] = ("valid_seen", "valid_unseen")
     checkpoint_every: int = 10
     concurrency: int = 16
+
+
+# Settings that runs did not always have. At these values a run is what it was without them, and has the same name and hash.
+LATER = {"mini_batches": 1}
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,11 @@ class RunConfig:
 
     def plain(self) -> dict[str, Any]:
         """The configuration as plain values, the way it is written to config.yaml."""
-        return json.loads(json.dumps(asdict(self)))
+        plain = json.loads(json.dumps(asdict(self)))
+        for name, default in LATER.items():
+            if plain["settings"][name] == default:
+                del plain["settings"][name]
+        return plain
 
     @property
     def hash(self) -> str:
@@ -275,8 +285,18 @@ def _changed(settings: Settings, changes: Mapping[str, Any], where: str) -> Sett
 
 def _check_settings(s: Settings, where: str) -> None:
     choose(f"schedule in {where}: settings:", s.schedule, ("constant", "cosine"))
-    least = {"updates": 0, "tasks_per_update": 1, "epochs": 1, "lr": 0.0, "beta": 0.0, "clip": 0.0, "max_grad_norm": 0.0}
+    least = {
+        "updates": 0,
+        "tasks_per_update": 1,
+        "epochs": 1,
+        "mini_batches": 1,
+        "lr": 0.0,
+        "beta": 0.0,
+        "clip": 0.0,
+        "max_grad_norm": 0.0,
+    }
     least |= {
+        "mini_batches": 1,
         "curve_every": 0,
         "curve_tasks": 1,
         "eval_tasks": 1,

@@ -1,20 +1,26 @@
 """Who gets credit: one pure function per rule, from the leaf returns of one task's trees to an advantage and a weight per edge.
 
-Every rule has the signature `rule(trees, running, **options) -> list[Credit]`. The scale belongs to the rule: the objective
-computes sum(weight * loss) / number of trees and normalises nothing by what was realised. `trees` are all trees of one task;
-`running` is the mean root value of earlier iterations (None before there is one).
+Every rule has the signature `rule(trees, running, **options) -> list[Credit]`: `trees` are all trees of one task, `running` is
+the mean root value of earlier iterations (None before there is one). `per_task` makes it a rule for a whole batch, which is
+what a method has. The scale belongs to the rule: the objective computes sum(weight * loss) / number of trees and normalises
+nothing by what was realised.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from bpo.tree import ROOT, Tree
+
+if TYPE_CHECKING:
+    from bpo.memory import Memory
 
 # Returns of a group that differ by less than this count as equal: the group sends no gradient, KL included.
 SPREAD = 1e-12
@@ -59,10 +65,25 @@ def reads(*what: str) -> Callable[[CreditRule], CreditRule]:
     return declare
 
 
+def per_task(rule: CreditRule) -> CreditRule:
+    """A rule for the trees of one task as a rule for a whole batch: `rule` is applied to the trees of each task in turn.
+
+    A rule of a batch is called as rule(trees, memory) and returns one Credit per tree, in their order; `memory` (or None) is
+    what the method remembers of earlier iterations, and the rule of a task is given its mean root value.
+    """
+    return partial(_per_task, rule)
+
+
+def _per_task(rule: CreditRule, trees: Sequence[Tree], memory: Memory | None = None) -> list[Credit]:
+    running = None if memory is None else memory.running
+    grouped = itertools.groupby(trees, key=lambda tree: tree.task)
+    return [credit for _, group in grouped for credit in rule(list(group), running)]
+
+
 def declared(rule: CreditRule) -> frozenset[str] | None:
     """What a rule, or a partial of it, declared with `reads`; None where it declared nothing and may read everything."""
     while isinstance(rule, partial):
-        rule = rule.func
+        rule = rule.args[0] if rule.func is _per_task else rule.func
     return _DECLARED.get(rule)
 
 
@@ -159,6 +180,7 @@ def bpo_split(
 
 
 def _rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Credit:
+    _require_finished(tree)
     children = tree.children[ROOT]
     if len(children) < 2 or any(node != ROOT for node in tree.branch_points):
         raise ValueError(f"{tree.task}: this rule needs two or more rollouts from the root and no other branch point")
@@ -169,10 +191,11 @@ def _rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Cre
     for child, value in zip(children, values, strict=True):
         for node in tree.main_path(child):
             advantage[node], has_signal[node] = value, spread
-    return Credit(advantage, _edges_only(tree.mass), has_signal)
+    return Credit(advantage, _trained(tree, tree.mass), has_signal)
 
 
 def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:
+    _require_finished(tree)
     n = len(tree)
     advantage, spread, flat = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
 
@@ -199,10 +222,11 @@ def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:
                 credit(node, lam ** float(tree.depth[point] - tree.depth[node] + 1) * local[0], has_spread)
     # An edge that no group credits belongs to the tree's loss (its KL) as long as the tree has a signal at all.
     has_signal = spread | (~spread & ~flat & spread.any())
-    return Credit(advantage, _edges_only(np.ones(n)), _edges_only(has_signal))
+    return Credit(advantage, _trained(tree, np.ones(n)), _trained(tree, has_signal))
 
 
 def _split(tree: Tree, base: float, shrink: float) -> Credit:
+    _require_finished(tree)
     n = len(tree)
     advantage, baseline, has_signal = np.zeros(n), np.full(n, base), np.zeros(n, bool)
     has_signal[ROOT] = abs(tree.value[ROOT] - base) > SPREAD
@@ -226,10 +250,17 @@ def _split(tree: Tree, base: float, shrink: float) -> Credit:
         contrast = np.ptp(values) > SPREAD or (shrink > 0 and np.nanmax(np.abs(gain), initial=0.0) > SPREAD)
         has_signal[children] = np.where(grouped, contrast, has_signal[node])
         advantage[children] = np.where(has_signal[children], np.where(grouped, gain, values - baseline[node]), 0.0)
-    return Credit(advantage, _edges_only(tree.mass), _edges_only(has_signal))
+    return Credit(advantage, _trained(tree, tree.mass), _trained(tree, has_signal))
 
 
-def _edges_only(values: np.ndarray) -> np.ndarray:
-    values = values.copy()
+def _trained(tree: Tree, values: np.ndarray) -> np.ndarray:
+    """`values` with 0 at the root, which is no edge, and in auxiliary rollouts, which are not trained on."""
+    values = np.where(tree.auxiliary, np.zeros_like(values), values)
     values[ROOT] = 0
     return values
+
+
+def _require_finished(tree: Tree) -> None:
+    """Raise ValueError for a tree with a path that was left open: it has no return to give credit for."""
+    if not tree.ended[tree.leaves].all():
+        raise ValueError(f"{tree.task}: a path was left open, and this rule needs the return of every path")

@@ -14,11 +14,11 @@ import numpy as np
 from bpo import update
 from bpo.errors import BadInput
 from bpo.finite import require_finite
+from bpo.memory import Memory
 from bpo.methods import BuiltMethod
 from bpo.policy import Policy
 from bpo.rollout import grow
 from bpo.sandbox import Sandbox
-from bpo.tree import ROOT
 
 # First integers of the keys: draws that are measured, and draws that only feed what a method learns from earlier iterations.
 MEASURE, BURN_IN = 3, 4
@@ -67,13 +67,13 @@ def gradients(
     Methods that are given the same policy and tasks can be compared. What a method learns from earlier iterations (the
     statistics of its selector, a running baseline) comes from draws of their own, before the first that is measured.
     """
-    running = _learn(recipe, policy, sandboxes, tasks)
+    memory = _learn(recipe, policy, sandboxes, tasks)
     for number, batch_tasks in enumerate(tasks):
-        trees, ledger = grow(batch_tasks, sandboxes, policy, recipe.growth, (MEASURE, number))
-        batch = update.make_batch(trees, update.credits_by_task(trees, recipe.credit, running))
+        trees, ledger = grow(batch_tasks, sandboxes, policy, recipe.growth, (MEASURE, number), memory=memory)
+        batch = update.make_batch(trees, recipe.credit(trees, memory))
         update.zero_grad(policy)
         update.backward(policy, None, batch, recipe.objective, {})
-        draw = Draw(update.grad_norm(policy), ledger.returns, ledger.env_steps, ledger.computed)
+        draw = Draw(update.grad_norm(policy.parameters()), ledger.returns, ledger.env_steps, ledger.computed)
         require_finite(f"gradient draw {number}", {"the norm": draw.norm})
         yield draw, update.flat_grad(policy)
     update.zero_grad(policy)
@@ -147,17 +147,15 @@ def scale_free(norms: np.ndarray) -> float:
     return float(norms.var() / norms.mean() ** 2) if norms.mean() > 0 else float("nan")
 
 
-def _learn(recipe: BuiltMethod, policy: Policy, sandboxes, tasks: Sequence[Sequence[str]]) -> float | None:
-    """Feed the selector, and return the running mean of root values; None for a method that learns nothing."""
-    selector = recipe.growth.selector
-    if not selector.state_dict() and recipe.parameters.get("root_baseline") != "running":
+def _learn(recipe: BuiltMethod, policy: Policy, sandboxes, tasks: Sequence[Sequence[str]]) -> Memory | None:
+    """What a method remembers after some draws of their own; None for a method that learns nothing."""
+    memory = recipe.memory()
+    if not recipe.growth.selector.state_dict() and recipe.parameters.get("root_baseline") != "running":
         return None
-    values = []
     for number in range(BURN_IN_DRAWS):
-        trees, _ = grow(tasks[number % len(tasks)], sandboxes, policy, recipe.growth, (BURN_IN, number))
-        selector.observe(trees)
-        values += [float(tree.value[ROOT]) for tree in trees]
-    return float(np.mean(values))
+        trees, _ = grow(tasks[number % len(tasks)], sandboxes, policy, recipe.growth, (BURN_IN, number), memory=memory)
+        memory.observe(trees)
+    return memory
 
 
 def _scale(products: np.ndarray, bound: float) -> np.ndarray:

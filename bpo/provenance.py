@@ -63,7 +63,7 @@ def code_fingerprint(config: RunConfig) -> str:
     Code that another method or sandbox alone uses does not count.
     """
     built = config.recipe()
-    roots, values = parts([built.growth, built.credit, built.objective])
+    roots, values = parts([built.growth, built.credit, built.objective, built.memory, built.learner])
     code = fingerprint.digest([RUN, *sandbox_roots(config.sandbox), *roots], _neutral)
     return hashlib.sha256(f"{code} {values}".encode()).hexdigest()[:12]
 

@@ -1,28 +1,52 @@
-"""Grows rollout trees in batches: many trees at once, every pending decision of all of them in one policy call.
+"""Grows rollout trees in rounds: every pending action of all trees is drawn in one call of the policy, then played.
 
-Each tree has one sandbox, which is restored to whichever path moves next. A causal selector's forks join the next batch as
-soon as it fires; a post hoc selector's forks start when its tree's backbone has ended. Start reading at `grow`, at the end:
-it makes one `_Growing` per tree, and `advance` decides what one drawn action leads to.
+Each tree has one sandbox, which is restored to whichever path moves next. What is drawn next is a plan's decision (`bpo.plan`);
+`Growth` says in plain values which of the two plans with a selector is meant. Start reading at `grow`, at the end.
 """
 
 from __future__ import annotations
 
 import time
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from bpo.errors import at_least, choose
+from bpo.builder import Draw, Place, TreeBuilder
+from bpo.errors import BadInput, at_least, choose
+from bpo.plan import CausalPlan, Drawn, Forest, Fork, Pending, Plan, PostHocPlan
 from bpo.policy import Decision, Policy
-from bpo.sandbox import Observation, Sandbox, Snapshot
-from bpo.select import Boundary, CausalSelector, RootOnly, Selector, windowed
-from bpo.tree import NO_PARENT, ROOT, Step, Tree
+from bpo.sandbox import Sandbox
+from bpo.select import RootOnly, Selector
+from bpo.tree import Step, Tree
 
-# Child ranks are small; this rank names the stream of a boundary's coin, so no action shares it.
-COIN = 2**20
+# Last integer of the key of a plan's own stream.
+PLAN = 2**22
+
+
+class Planned(Protocol):
+    """What `grow` needs to know of a method's growth; `Growth` is one, `OwnPlan` holds any other plan.
+
+    trees            independent trees per task
+    causal           whether branch points and masses depend on nothing that was drawn there or later
+    planned_returns  leaves of a tree whose plan is carried out in full
+    branches         whether trees can branch below the root
+    selector         statistics that a run keeps, or None
+    plan             a fresh plan for some trees
+    """
+
+    trees: int
+
+    @property
+    def causal(self) -> bool: ...
+    @property
+    def planned_returns(self) -> int: ...
+    @property
+    def branches(self) -> bool: ...
+    @property
+    def selector(self) -> Selector | None: ...
+    def plan(self) -> Plan: ...
 
 
 @dataclass(frozen=True)
@@ -55,6 +79,20 @@ class Growth:
         choose("fill", self.fill, ("none", "root"))
 
     @property
+    def causal(self) -> bool:
+        """Whether every branch point is chosen before anything is drawn there."""
+        return self.selector.causal
+
+    @property
+    def branches(self) -> bool:
+        """Whether trees can branch below the root."""
+        return not isinstance(self.selector, RootOnly)
+
+    def plan(self) -> Plan:
+        """A fresh plan that carries this out."""
+        return CausalPlan(self) if self.causal else PostHocPlan(self)
+
+    @property
     def planned_returns(self) -> int:
         """Leaves of a tree whose plan is carried out in full (1 + M(K-1) unless nested)."""
         return self.leaves(self.points)
@@ -69,6 +107,25 @@ class Growth:
             return np.full(self.width, 1 / self.width)
         plan = np.array([self.leaves(points - 1)] + [1] * (self.width - 1), float)
         return plan / plan.sum()
+
+
+@dataclass(frozen=True)
+class OwnPlan:
+    """The growth of a method that brings a plan of its own: what `Growth` cannot say.
+
+    make   makes a fresh plan for some trees; the other fields are those of `Planned`
+    """
+
+    make: Callable[[], Plan]
+    planned_returns: int
+    causal: bool = False
+    branches: bool = True
+    trees: int = 1
+    selector: Selector | None = None
+
+    def plan(self) -> Plan:
+        """A fresh plan."""
+        return self.make()
 
 
 TRAJECTORY = Growth(RootOnly(), points=0, width=1)
@@ -94,222 +151,178 @@ class Ledger:
         return Ledger(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
 
 
-@dataclass(frozen=True)
-class _Draw:
-    """One action that is still to be drawn: child number `sibling_index` of `node`, which gets `share` of the node's mass."""
+class _Grower:
+    """One tree with its sandbox: plays what was drawn and notes what came of it."""
 
-    node: int
-    sibling_index: int
-    context: Any
-    snapshot: Snapshot
-    backbone: bool
-    points: int
-    last: Boundary | None
-    share: float = 1.0
-
-
-class _Growing:
-    """The tree of one task while it grows."""
-
-    def __init__(self, task: str, index: int, sandbox: Sandbox, policy: Policy, growth: Growth, key: Sequence[int]):
-        self.task, self.index, self.sandbox, self.policy, self.growth = task, index, sandbox, policy, growth
-        self.key = [*key, zlib.crc32(task.encode()), index]
+    def __init__(self, builder: TreeBuilder, sandbox: Sandbox, policy: Policy):
+        self.builder, self.sandbox, self.policy = builder, sandbox, policy
         self.ledger = Ledger()
-        self.parent: list[int] = []
-        self.sibling_index: list[int] = []
-        self.weight: list[float] = []
-        self.reward: list[float] = []
-        self.entropy: list[float] = []
-        self.actions: list[int] = []
-        self.position: list[int] = []
-        self.depth: list[int] = []
-        self.steps: list[Step | None] = []
-        self.outcome: list[dict] = []
-        observation = sandbox.reset(task)
+        observation = sandbox.reset(builder.task)
         context = policy.begin(observation)
-        self._append(None, None, 1.0, 0.0, {})
-        self._note_state(ROOT, observation, context)
-        self.first = _Draw(ROOT, 0, context, sandbox.snapshot(), True, growth.points, None)
-        self.candidates: list[tuple[Boundary, _Draw]] = []
+        root = builder.append(None, None, 0.0, {})
+        builder.note_state(root, observation, Place(context, sandbox.snapshot()), policy.context_size(context))
+        builder.state_key[root] = sandbox.state_key()
 
-    def stream(self, node: int, sibling_index: int) -> np.random.Generator:
-        """The random stream of one child, spawned by (seed ..., task, tree, node, sibling index)."""
-        return np.random.default_rng([*self.key, node, sibling_index])
-
-    def advance(self, draw: _Draw, decision: Decision) -> list[_Draw]:
-        """Play one decided action; return the draws that it makes possible, forks first."""
+    def play(self, tree: int, draw: Draw, decision: Decision) -> Drawn:
+        """Play one drawn action."""
         self.ledger.prefilled += decision.prefilled
         self.ledger.generated += decision.generated
         self.ledger.computed += decision.computed
-        forks: list[_Draw] = []
-        if draw.sibling_index == 0:
-            self.entropy[draw.node] = decision.entropy
-            boundary = self._boundary(draw.node)
-            if self._branches(draw, boundary):
-                shares = self.growth.shares(draw.points)
-                forks = self._forks(draw, boundary, shares)
-                draw = replace(draw, share=float(shares[0]), points=draw.points - 1, last=boundary)
-            elif draw.backbone and not self.growth.selector.causal:
-                self.candidates.append((boundary, draw))
-        return forks + self._play(draw, decision)
+        self.builder.note_entropy(draw.node, decision)
+        child = self._step(draw, decision) if decision.ended else self._pause(draw, decision)
+        return Drawn(tree, draw.node, child, draw.rank, draw.auxiliary, decision, self.builder.ended[child])
 
-    def fork_posthoc(self) -> list[_Draw]:
-        """Forks at the boundaries that a post hoc selector chooses on the finished backbone."""
-        growth = self.growth
-        if growth.selector.causal or not self.candidates:
-            return []
-        points = growth.points - int(growth.root)
-        chosen = growth.selector.choose([self._seen_whole(boundary, draw) for boundary, draw in self.candidates], points)
-        even = np.full(growth.width, 1 / growth.width)
-        draws = [fork for i in chosen for fork in self._forks(self.candidates[i][1], self.candidates[i][0], even)]
-        if growth.fill == "root":
-            used = 1 + sum(fork.node == ROOT for fork in draws)
-            missing = (points - len(chosen)) * (growth.width - 1)
-            draws += [replace(self.first, sibling_index=used + i, backbone=False) for i in range(missing)]
-        self.candidates = []
-        return draws
-
-    @property
-    def reserved(self) -> list[_Draw]:
-        """Draws that a post hoc selector may still fork."""
-        return [self.first] * bool(self.candidates) + [draw for _, draw in self.candidates]
-
-    def finish(self) -> Tree:
-        """The finished tree. Groups chosen post hoc have no plan: their children share the mass evenly."""
-        weight = np.array(self.weight)
-        if not self.growth.selector.causal:
-            children = np.bincount(self.parent[1:], minlength=len(weight))
-            weight[1:] = 1 / children[self.parent[1:]]
-        return Tree(
-            task=self.task,
-            index=self.index,
-            parent=np.array(self.parent, np.int64),
-            sibling_index=np.array(self.sibling_index, np.int64),
-            weight=weight,
-            reward=np.array(self.reward),
-            entropy=np.array(self.entropy),
-            actions=np.array(self.actions, np.int64),
-            position=np.array(self.position, np.int64),
-            steps=tuple(self.steps),
-            outcome=tuple(self.outcome),
-        )
-
-    def _seen_whole(self, boundary: Boundary, draw: _Draw) -> Boundary:
-        """A boundary of the finished backbone with the mean entropy of the tokens that were drawn from there on."""
-        path, node = [], draw.node
-        for following in range(node + 1, len(self.parent)):
-            if self.parent[following] == node and self.sibling_index[following] == 0:
-                path.append(self.steps[following].decision.entropies)  # type: ignore[union-attr]
-                node = following
-        return replace(boundary, window=windowed(path))
-
-    def _branches(self, draw: _Draw, boundary: Boundary) -> bool:
-        growth = self.growth
-        if draw.points < 1 or growth.width < 2 or not (draw.backbone or growth.nested):
-            return False
-        if draw.node == ROOT and growth.root:
-            return True
-        return isinstance(growth.selector, CausalSelector) and growth.selector.fires(boundary, draw.last)
-
-    def _forks(self, draw: _Draw, boundary: Boundary, shares: np.ndarray) -> list[_Draw]:
-        points = draw.points - 1 if self.growth.nested else 0
-        fork = replace(draw, backbone=False, points=points, last=boundary)
-        return [replace(fork, sibling_index=index, share=float(shares[index])) for index in range(1, len(shares))]
-
-    def _play(self, draw: _Draw, decision: Decision) -> list[_Draw]:
-        if not decision.ended:
-            return [self._pause(draw, decision)]
-        self.sandbox.restore(draw.snapshot)
-        outcome = self.sandbox.step(decision.action)
+    def _step(self, draw: Draw, decision: Decision) -> int:
+        builder, sandbox, context = self.builder, self.sandbox, draw.place.context
+        sandbox.restore(draw.place.snapshot)
+        outcome = sandbox.step(decision.action)
         self.ledger.env_steps += 1
-        step = Step(draw.context, decision, outcome.observation.text if outcome.done else None)
-        node = self._append(draw, step, draw.share, float(outcome.reward), dict(outcome.info))
+        step = Step(context, decision, outcome.observation.text if outcome.done else None)
+        node = builder.append(draw, step, float(outcome.reward), dict(outcome.info))
+        builder.state_key[node] = sandbox.state_key()
+        builder.ended[node] = outcome.done
         if outcome.done:
             self.ledger.returns += 1
-            return []
-        context = self.policy.extend(draw.context, decision, outcome.observation)
-        self._note_state(node, outcome.observation, context)
-        return [replace(draw, node=node, sibling_index=0, context=context, snapshot=self.sandbox.snapshot(), share=1.0)]
+            return node
+        following = self.policy.extend(context, decision, outcome.observation)
+        place = Place(following, sandbox.snapshot())
+        builder.note_state(node, outcome.observation, place, self.policy.context_size(following))
+        return node
 
-    def _pause(self, draw: _Draw, decision: Decision) -> _Draw:
+    def _pause(self, draw: Draw, decision: Decision) -> int:
         """A state inside an action: more has been written, and nothing was done."""
-        node = self._append(draw, Step(draw.context, decision), draw.share, 0.0, {})
-        context = self.policy.resume(draw.context, decision)
-        self.actions[node], self.position[node] = -1, self.policy.context_size(context)
-        return replace(draw, node=node, sibling_index=0, context=context, share=1.0)
-
-    def _append(self, draw: _Draw | None, step: Step | None, share: float, reward: float, outcome: dict) -> int:
-        self.parent.append(NO_PARENT if draw is None else draw.node)
-        self.sibling_index.append(0 if draw is None else draw.sibling_index)
-        self.depth.append(0 if draw is None else self.depth[draw.node] + 1)
-        self.weight.append(share)
-        self.reward.append(reward)
-        self.steps.append(step)
-        self.outcome.append(outcome)
-        self.entropy.append(np.nan)
-        self.actions.append(0)
-        self.position.append(0)
-        return len(self.parent) - 1
-
-    def _note_state(self, node: int, observation: Observation, context: Any) -> None:
-        self.actions[node] = -1 if observation.actions is None else len(observation.actions)
-        self.position[node] = self.policy.context_size(context)
-
-    def _boundary(self, node: int) -> Boundary:
-        coin = float(self.stream(node, COIN).random())
-        return Boundary(self.depth[node], self.position[node], self.entropy[node], self.actions[node], coin)
+        node = self.builder.append(draw, Step(draw.place.context, decision), 0.0, {})
+        context = self.policy.resume(draw.place.context, decision)
+        self.builder.note_pause(node, Place(context, draw.place.snapshot), self.policy.context_size(context))
+        return node
 
 
 def grow(
     tasks: Sequence[str],
     sandboxes: Sequence[Sandbox],
     policy: Policy,
-    growth: Growth,
+    growth: Planned,
     key: Sequence[int],
     progress: Callable[[int], None] | None = None,
+    *,
+    memory: Any = None,
+    spare: Iterator[str] | None = None,
 ) -> tuple[list[Tree], Ledger]:
     """Grow `growth.trees` trees for every task; trees of one task lie next to each other in the result.
 
     At most len(sandboxes) trees grow at once, each in a sandbox of its own. `key` are the integers (seed, iteration, ...)
     from which every random stream is spawned, so the trees do not depend on what else is in the batch (up to the rounding of
     a batched forward pass). `progress` is told the number of finished trees after each wave.
+
+    A task that is given twice has further trees: its second ones have the indices after the first.
+
+    memory  what the method remembers of earlier iterations; the plan is shown it
+    spare   further tasks: where the plan sets a tree aside, all trees of its task are replaced by those of the next spare task;
+            they stay in the ledger. When no spare task is left, the last trees stay
+    Errors: BadInput where a plan that wants the whole batch at once has fewer sandboxes than trees.
     """
     start = time.perf_counter()
-    jobs = [(task, index) for task in tasks for index in range(growth.trees)]
-    trees: list[Tree] = []
-    ledger = Ledger()
-    for begin in range(0, len(jobs), len(sandboxes)):
-        wave = jobs[begin : begin + len(sandboxes)]
-        growing = [
-            _Growing(task, index, sandbox, policy, growth, key) for (task, index), sandbox in zip(wave, sandboxes, strict=False)
-        ]
+    wave = _Wave(sandboxes, policy, growth, key, memory)
+    asked: dict[str, int] = {}
+    found: list[list[Tree]] = []
+    todo = list(tasks)
+    while todo:
+        jobs = []
+        for task in todo:
+            first = asked.get(task, 0)
+            asked[task] = first + growth.trees
+            jobs += [(task, index) for index in range(first, first + growth.trees)]
+        trees: list[Tree] = []
+        for begin in range(0, len(jobs), wave.size(len(jobs))):
+            trees += wave.grow(jobs[begin : begin + len(sandboxes)])
+            if progress:
+                progress(len(trees))
+        groups = [trees[i : i + growth.trees] for i in range(0, len(trees), growth.trees)]
+        todo = []
+        for group in groups:
+            another = next(spare, None) if spare is not None and any(map(wave.plan.replaces, group)) else None
+            if another is None:
+                found.append(group)
+            else:
+                todo.append(another)
+    wave.ledger.rollout_s = time.perf_counter() - start
+    return [tree for group in found for tree in group], wave.ledger
+
+
+class _Wave:
+    """As many trees at once as there are sandboxes; `ledger` adds up what all waves spent."""
+
+    def __init__(self, sandboxes: Sequence[Sandbox], policy: Policy, growth: Planned, key: Sequence[int], memory: Any):
+        self.sandboxes, self.policy, self.growth, self.key, self.memory = sandboxes, policy, growth, list(key), memory
+        self.ledger, self.number, self.plan = Ledger(), 0, growth.plan()
+
+    def size(self, trees: int) -> int:
+        """Trees of a wave; BadInput where a plan needs more at once."""
+        if self.plan.whole_batch and trees > len(self.sandboxes):
+            raise BadInput(
+                f"this method plans all trees of an update at once, which needs {trees} sandboxes: "
+                f"there are {len(self.sandboxes)} (settings: concurrency)"
+            )
+        return len(self.sandboxes)
+
+    def grow(self, jobs: Sequence[tuple[str, int]]) -> list[Tree]:
+        """The trees of some (task, index), side by side."""
+        builders = [TreeBuilder(task, index, self.key) for task, index in jobs]
+        growers = [_Grower(one, box, self.policy) for one, box in zip(builders, self.sandboxes, strict=False)]
+        self.plan = self.growth.plan()
+        rng = np.random.default_rng([*self.key, PLAN, self.number])
+        self.number += 1
         try:
-            _grow_wave(growing, policy)
+            self._rounds(growers, Forest(builders), rng)
         finally:
             # What is known decides what is read again, and with it the rounding: every wave begins knowing nothing.
-            policy.evict_except([])
-        trees += [one.finish() for one in growing]
-        ledger = sum((one.ledger for one in growing), ledger)
-        if progress:
-            progress(len(trees))
-    ledger.rollout_s = time.perf_counter() - start
-    return trees, ledger
+            self.policy.evict_except([])
+        self.ledger = sum((one.ledger for one in growers), self.ledger)
+        return [builder.finish() for builder in builders]
 
+    def _rounds(self, growers: Sequence[_Grower], forest: Forest, rng: np.random.Generator) -> None:
+        pending, left_open = self.plan.keep(forest, self._ordered(forest, self.plan.forks(forest, self.memory, rng))[0])
+        while pending:
+            contexts = [one.draw.place.context for one in pending]
+            streams = [forest.trees[one.tree].stream(one.draw.node, one.draw.rank, one.draw.auxiliary) for one in pending]
+            decisions = self.policy.act(contexts, streams)
+            forest.fresh = [
+                growers[one.tree].play(one.tree, one.draw, decision) for one, decision in zip(pending, decisions, strict=True)
+            ]
+            following, over = self._ordered(forest, self.plan.forks(forest, self.memory, rng))
+            following += left_open
+            pending, left_open = self.plan.keep(forest, following)
+            dropped = len(pending) + len(left_open) < len(following)
+            self._forget(forest, [*pending, *left_open], over or dropped)
 
-def _grow_wave(growing: list[_Growing], policy: Policy) -> None:
-    pending = [(one, one.first) for one in growing]
-    while pending:
-        contexts = [draw.context for _, draw in pending]
-        decisions = policy.act(contexts, [one.stream(draw.node, draw.sibling_index) for one, draw in pending])
-        following = []
-        ended = False
-        for (one, draw), decision in zip(pending, decisions, strict=True):
-            new = one.advance(draw, decision)
-            if draw.backbone and not any(d.backbone for d in new):
-                new = new + one.fork_posthoc()
-            ended = ended or not new
-            following += [(one, d) for d in new]
-        pending = following
-        if ended:
-            open_ends = [draw for _, draw in pending] + [draw for one in growing for draw in one.reserved]
-            policy.evict_except([draw.context for draw in open_ends])
+    def _ordered(self, forest: Forest, forks: Sequence[Fork]) -> tuple[list[Pending], bool]:
+        """The draws that follow a round, and whether nothing follows some action of it.
+
+        They are in the order of what was drawn, before each continuation the forks that belong to it: a fork belongs to what
+        was drawn in its node in this round, else to the last that was drawn in its tree.
+        """
+        last = {drawn.tree: number for number, drawn in enumerate(forest.fresh)}
+        here = {(drawn.tree, drawn.node): number for number, drawn in enumerate(forest.fresh)}
+        behind: dict[int, list[Pending]] = {}
+        for fork in forks:
+            place = here.get((fork.tree, fork.node), last.get(fork.tree, len(forest.fresh)))
+            draws = forest.trees[fork.tree].ask(fork.node, fork.count, auxiliary=not fork.trained, shares=fork.shares)
+            behind.setdefault(place, []).extend(Pending(fork.tree, draw, True) for draw in draws)
+        ordered: list[Pending] = []
+        for number, drawn in enumerate(forest.fresh):
+            ordered += behind.get(number, [])
+            if not drawn.ended:
+                (draw,) = forest.trees[drawn.tree].ask(drawn.child, 1)
+                ordered.append(Pending(drawn.tree, draw, False))
+        over = any(drawn.ended and number not in behind for number, drawn in enumerate(forest.fresh))
+        return ordered + behind.get(len(forest.fresh), []), over
+
+    def _forget(self, forest: Forest, pending: Sequence[Pending], path_is_over: bool) -> None:
+        """Let go of every state from which nothing will be drawn any more."""
+        contexts = [one.draw.place.context for one in pending]
+        for number, builder in enumerate(forest.trees):
+            reserved = set(self.plan.reserved(forest, number))
+            builder.forget_places(reserved | {one.draw.node for one in pending if one.tree == number})
+            contexts += [builder.places[node].context for node in sorted(reserved) if node in builder.places]
+        if path_is_over:
+            self.policy.evict_except(contexts)

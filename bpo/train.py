@@ -1,12 +1,11 @@
-"""The training loop: rollout, credit, update; metrics, checkpoints, resume. The only module that knows an optimiser."""
+"""The training loop: rollout, credit, update; metrics, checkpoints, resume. What changes the policy is its learner."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,21 +20,21 @@ from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
 from bpo.files import to_json, write_atomically
 from bpo.initial import initial_policy
-from bpo.objective import ppo_clip
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
 from bpo.rollout import Ledger, grow
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
 from bpo.select import QuantileThreshold
-from bpo.tree import ROOT
 
 # Window of the running statistics of the gradient norm (the paper: 50 mini-batches).
 WINDOW = 50
 # Share of steps with an advantage that matters (the paper: 0.1).
 SIGNAL = 0.1
 # First integers of the keys of the streams that a run spawns.
-TASKS, ROLLOUT = 1, 2
+TASKS, ROLLOUT, SPARE = 1, 2, 6
+# Spare tasks of an update at most.
+MOST_SPARE = 256
 
 Progress = Callable[[int, dict[str, Any]], None]
 
@@ -45,14 +44,14 @@ class Trainer:
 
     def __init__(self, config: RunConfig, folder: Path, policy: Policy | None = None):
         code_fingerprint(config)  # of the code that runs, not of what the files say when the run ends
-        self.config, self.folder, self.recipe = config, folder, config.recipe()
+        self.config, self.folder, self.method = config, folder, config.recipe()
         settings = config.settings
         make = factory(config.sandbox, config.sandbox_options)
-        trees = settings.tasks_per_update * self.recipe.growth.trees
+        trees = settings.tasks_per_update * self.method.growth.trees
         self.sandboxes: list[Sandbox] = [make() for _ in range(min(settings.concurrency, max(trees, settings.curve_tasks)))]
         self.policy = policy or initial_policy(config)
-        self.reference = self.policy.frozen_copy() if settings.beta > 0 else None
-        self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=settings.lr, weight_decay=0.0)
+        self.memory = self.method.memory()
+        self.learner = self.method.learner(self.policy, self.memory, self.method, settings, config.seed)
         self.train_tasks = self.sandboxes[0].tasks("train")
         if settings.tasks_per_update > len(self.train_tasks):
             raise BadInput(
@@ -61,8 +60,6 @@ class Trainer:
         self.done = 0
         self.ledger = Ledger()
         self.norms: deque[float] = deque(maxlen=WINDOW)
-        self.seen = 0
-        self.running = 0.0
 
     def run(self, which: str = "latest", progress: Progress | None = None) -> Policy:
         """Train to the last update, from the named checkpoint where there is one."""
@@ -104,36 +101,30 @@ class Trainer:
         picks = rng.choice(len(self.train_tasks), size=self.config.settings.tasks_per_update, replace=False)
         return [self.train_tasks[int(i)] for i in picks]
 
+    def spare_tasks(self, number: int) -> Iterator[str]:
+        """Further training tasks of an update, each once, for methods that set trees aside."""
+        rng = np.random.default_rng([SPARE, self.config.seed, number])
+        taken = set(self.tasks_of(number))
+        count = min(MOST_SPARE, len(self.train_tasks))
+        for pick in rng.choice(len(self.train_tasks), size=count, replace=False):
+            if (task := self.train_tasks[int(pick)]) not in taken:
+                yield task
+
     def one_update(self) -> tuple[dict[str, Any], list[tree_log.SavedTree]]:
         """Rollout, credit, update; returns the row of metrics and the trees that are kept."""
-        settings, growth = self.config.settings, self.recipe.growth
         key = (ROLLOUT, self.config.seed, self.done)
-        trees, ledger = grow(self.tasks_of(self.done), self.sandboxes, self.policy, growth, key)
+        tasks, spare = self.tasks_of(self.done), self.spare_tasks(self.done)
+        trees, ledger = grow(tasks, self.sandboxes, self.policy, self.method.growth, key, memory=self.memory, spare=spare)
         start = time.perf_counter()
-        credits = update.credits_by_task(trees, self.recipe.credit, self.running if self.seen else None)
+        credits = self.method.credit(trees, self.memory)
         finite.require_batch(self.done + 1, trees, credits)
-        batch = update.make_batch(trees, credits)
-        self._set_lr()
-        options = {"clip": settings.clip, "beta": settings.beta} if self.recipe.objective is ppo_clip else {}
-        for _ in range(settings.epochs):
-            update.zero_grad(self.policy)
-            facts = update.backward(self.policy, self.reference, batch, self.recipe.objective, options)
-            norm = update.grad_norm(self.policy)
-            finite.require_step(self.done + 1, facts["loss"], norm, settings.lr)
-            # A batch without any contrast says nothing; stepping on it would only replay AdamW's momentum.
-            if batch.steps:
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_grad_norm)
-                self.optimizer.step()
-        finite.require_weights(f"update {self.done + 1}", self.policy.parameters(), "the last checkpoint is kept")
-        growth.selector.observe(trees)
-        for tree in trees:
-            self.seen += 1
-            self.running += (float(tree.value[ROOT]) - self.running) / self.seen
-        self.norms.append(norm)
+        facts = self.learner.learn(self.done, trees, credits)
+        self.memory.observe(trees)
+        self.norms.append(facts["grad_norm"])
         ledger.update_s = time.perf_counter() - start
         self.ledger = self.ledger + ledger
         self.done += 1
-        row = self._row(trees, credits, facts, norm, ledger)
+        row = self._row(trees, credits, facts, ledger)
         return row, tree_log.of_update(self.done, self.config.method, trees, credits)
 
     def curve(self) -> float:
@@ -148,11 +139,9 @@ class Trainer:
             "update": self.done,
             "origin": checkpoint.origin(self.config),
             "policy": self.policy.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "selector": self.recipe.growth.selector.state_dict(),
+            "learner": self.learner.state_dict(),
+            "memory": self.memory.state_dict(),
             "norms": list(self.norms),
-            "seen": self.seen,
-            "running": self.running,
             "ledger": asdict(self.ledger),
             "torch_rng": torch.get_rng_state(),
         }
@@ -161,25 +150,16 @@ class Trainer:
         """Continue where `state` was taken; BadInput where other code or another configuration took it."""
         checkpoint.require_same(self.folder, state, self.config)
         finite.require_finite(f"the checkpoint in {self.folder}", state["policy"], "delete it")
-        self.done, self.seen, self.running = state["update"], state["seen"], state["running"]
+        self.done = state["update"]
         self.policy.load_state_dict(state["policy"])
-        self.optimizer = torch.optim.AdamW(self.policy.parameters(), lr=self.config.settings.lr, weight_decay=0.0)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.recipe.growth.selector.load_state_dict(state["selector"])
+        self.memory.load_state_dict(state["memory"])
+        self.learner.load_state_dict(state["learner"])
         self.norms = deque(state["norms"], maxlen=WINDOW)
         self.ledger = Ledger(**state["ledger"])
         torch.set_rng_state(state["torch_rng"])
 
-    def _set_lr(self) -> None:
-        settings = self.config.settings
-        factor = 1.0
-        if settings.schedule == "cosine":
-            factor = 0.5 * (1 + math.cos(math.pi * self.done / max(settings.updates, 1)))
-        for group in self.optimizer.param_groups:
-            group["lr"] = settings.lr * factor
-
-    def _row(self, trees, credits, facts, norm, ledger) -> dict[str, Any]:
-        causal, selector = self.recipe.growth.selector.causal, self.recipe.growth.selector
+    def _row(self, trees, credits, facts, ledger) -> dict[str, Any]:
+        causal, selector = self.method.growth.causal, self.method.growth.selector
         magnitudes = [np.abs(credit.advantage[1:]) for credit in credits]
         tokens = max(facts["tokens"], 1)
         mean, variance = float(np.mean(self.norms)), float(np.var(self.norms))
@@ -188,7 +168,7 @@ class Trainer:
             "success": float(np.mean([update.root_estimate(tree, causal) for tree in trees])),
             "return": float(np.mean([update.root_return(tree, causal) for tree in trees])),
             "entropy": float(np.nanmean(np.concatenate([tree.entropy for tree in trees]))),
-            "grad_norm": norm,
+            "grad_norm": facts["grad_norm"],
             "grad_norm_mean": mean,
             "grad_norm_var": variance,
             "signal_steps": float(np.mean(np.concatenate(magnitudes) > SIGNAL)),

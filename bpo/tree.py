@@ -7,7 +7,7 @@ every method.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -49,6 +49,11 @@ class Tree:
     position       int64 [n]   context tokens before the decision in this state
     steps          n entries   the Step of the edge into the node; None at the root
     outcome        n entries   plain facts about the state (won, truncated, ...), as the sandbox gave them
+    auxiliary      bool [n]    whether it belongs to an auxiliary rollout, which estimates a value: it is in no batch, has no
+                               mass, and is nobody's child but within its own rollout
+    ended          bool [n]    whether the episode is over in this state; a leaf that has not ended was left open
+    state_key      n entries   what the sandbox calls the state: equal keys, equal futures; None inside an action, and after
+                               loading from JSON
     task           the task id; `index` tells the trees of one task apart
     """
 
@@ -63,17 +68,29 @@ class Tree:
     position: np.ndarray
     steps: tuple[Step | None, ...]
     outcome: tuple[dict, ...]
+    auxiliary: np.ndarray
+    ended: np.ndarray
+    state_key: tuple[Hashable, ...]
 
     def __len__(self) -> int:
         return len(self.parent)
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """Children of every node in order of rank."""
-        children: list[list[int]] = [[] for _ in range(len(self))]
+        """Children of every node in order of rank; auxiliary rollouts that begin there are not among them."""
+        return self._below(lambda node: self.auxiliary[node] == self.auxiliary[self.parent[node]])
+
+    @cached_property
+    def auxiliary_children(self) -> tuple[tuple[int, ...], ...]:
+        """First nodes of the auxiliary rollouts that begin in every node, in order of rank."""
+        return self._below(lambda node: self.auxiliary[node] and not self.auxiliary[self.parent[node]])
+
+    def _below(self, wanted: Callable[[int], bool]) -> tuple[tuple[int, ...], ...]:
+        found: list[list[int]] = [[] for _ in range(len(self))]
         for node in range(1, len(self)):
-            children[self.parent[node]].append(node)
-        return tuple(tuple(sorted(row, key=lambda node: self.sibling_index[node])) for row in children)
+            if wanted(node):
+                found[self.parent[node]].append(node)
+        return tuple(tuple(sorted(row, key=lambda node: self.sibling_index[node])) for row in found)
 
     @cached_property
     def depth(self) -> np.ndarray:
@@ -93,13 +110,14 @@ class Tree:
 
     @cached_property
     def leaves(self) -> np.ndarray:
-        """int64, nodes without children."""
-        return np.array([node for node in range(len(self)) if not self.children[node]], np.int64)
+        """int64, nodes without children, outside of auxiliary rollouts."""
+        return np.array([node for node in range(len(self)) if not (self.children[node] or self.auxiliary[node])], np.int64)
 
     @cached_property
     def branch_points(self) -> np.ndarray:
-        """int64, nodes with two or more children."""
-        return np.array([node for node in range(len(self)) if len(self.children[node]) > 1], np.int64)
+        """int64, nodes with two or more children, outside of auxiliary rollouts."""
+        several = [node for node in range(len(self)) if len(self.children[node]) > 1 and not self.auxiliary[node]]
+        return np.array(several, np.int64)
 
     @cached_property
     def returns(self) -> np.ndarray:
@@ -153,6 +171,8 @@ class Tree:
             raise ValueError("node 0 must be the root, with parent -1")
         if any(not 0 <= self.parent[node] < node for node in range(1, n)):
             raise ValueError("a parent must precede its children")
+        if (self.ended & np.array([bool(row) for row in self.children], bool)).any():
+            raise ValueError("a state in which the episode is over must have no children")
         for node, children in enumerate(self.children):
             if children and [int(self.sibling_index[child]) for child in children] != list(range(len(children))):
                 raise ValueError(f"children of node {node} must have ranks 0..{len(children) - 1}")
@@ -167,6 +187,7 @@ class Tree:
             name: getattr(self, name).tolist()
             for name in ("parent", "sibling_index", "weight", "reward", "actions", "position")
         }
+        plain |= {name: getattr(self, name).tolist() for name in ("auxiliary", "ended")}
         plain["entropy"] = [None if np.isnan(x) else float(x) for x in self.entropy]
         plain["steps"] = [None if step is None else vars(step.decision) for step in self.steps]
         return json.dumps({"task": self.task, "index": self.index, **plain, "outcome": list(self.outcome)}, allow_nan=False)
@@ -178,18 +199,36 @@ class Tree:
         for before, now in FORMER.items():
             if before in raw:
                 raw[now] = raw.pop(before)
-        missing = [field.name for field in fields(cls) if field.name not in raw]
+        if "ended" not in raw:
+            raw |= _as_all_ended(raw)
+        missing = [field.name for field in fields(cls) if field.name not in raw and field.name != "state_key"]
         if missing:
             raise ValueError(f"not a rollout tree: {missing[0]} is missing")
         steps = tuple(None if step is None else Step(None, _decision(step)) for step in raw["steps"])
         ints = {name: np.array(raw[name], np.int64) for name in ("parent", "sibling_index", "actions", "position")}
         floats = {name: np.array(raw[name], np.float64) for name in ("weight", "reward")}
         entropy = np.array([np.nan if x is None else x for x in raw["entropy"]])
+        flags = {name: np.array(raw[name], bool) for name in ("auxiliary", "ended")}
         tree = cls(
-            task=raw["task"], index=raw["index"], **ints, **floats, entropy=entropy, steps=steps, outcome=tuple(raw["outcome"])
+            task=raw["task"],
+            index=raw["index"],
+            **ints,
+            **floats,
+            **flags,
+            entropy=entropy,
+            steps=steps,
+            outcome=tuple(raw["outcome"]),
+            state_key=(None,) * len(steps),
         )
         tree.validate()
         return tree
+
+
+def _as_all_ended(raw: dict) -> dict[str, Any]:
+    """What a document that was written before trees could be left open does not say."""
+    inner = set(raw.get("parent", ()))
+    count = len(raw.get("parent", ()))
+    return {"auxiliary": [False] * count, "ended": [node not in inner for node in range(count)]}
 
 
 def _decision(raw: dict) -> Decision:

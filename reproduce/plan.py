@@ -81,9 +81,7 @@ class TablePlan:
 
     def branches(self, row: TableRow) -> bool:
         """Whether a row's trees can branch below the root, so that their number of returns is not known beforehand."""
-        from bpo.select import RootOnly
-
-        return not isinstance(self.config(row, 0).recipe().growth.selector, RootOnly)
+        return self.config(row, 0).recipe().growth.branches
 
     def jobs(self, rows: Sequence[TableRow]) -> list[Job]:
         """Every row with every seed, seeds outermost, so that a table with one seed is there early.

@@ -99,9 +99,11 @@ def test_whatever_is_no_number_stops_the_update_before_anything_is_kept(what, tm
     elif what == "return":
         monkeypatch.setattr(ToyTree, "step", bad_reward(ToyTree.step))
     elif what == "advantage":
-        monkeypatch.setattr("bpo.update.credits_by_task", bad_credit(update.credits_by_task))
+        trainer.method = replace(trainer.method, credit=bad_credit(trainer.method.credit))
     else:
-        monkeypatch.setattr(trainer.optimizer, "step", lambda: next(iter(trainer.policy.parameters())).data.fill_(math.nan))
+        monkeypatch.setattr(
+            trainer.learner.optimizer, "step", lambda: next(iter(trainer.policy.parameters())).data.fill_(math.nan)
+        )
     with pytest.raises(NotFinite, match=f"^update 1.*{what}"):
         trainer.run()
     assert checkpoint.paths(tmp_path) == []

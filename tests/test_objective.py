@@ -8,34 +8,43 @@ import torch
 from bpo import objective
 
 
-def inputs(advantages=(1.0, -2.0), weights=(0.5, 0.25)):
+def tokens(advantages=(1.0, -2.0), weights=(0.5, 0.25), old=(0.0, 0.0, 0.0), reference=None):
+    """Two edges of one path, with two tokens and one; `old` and `reference` are added to the log-probs of the policy."""
     values = torch.tensor([-0.5, -1.0, -0.2], requires_grad=True)
-    owner = torch.tensor([0, 0, 1])
-    to = torch.tensor
-    return values, owner, to(advantages), to(weights)
+    fixed = values.detach()
+    return objective.Tokens(
+        values=values,
+        old=fixed + torch.tensor(old),
+        reference=None if reference is None else fixed + reference,
+        owner=torch.tensor([0, 0, 1]),
+        advantage=torch.tensor(advantages),
+        weight=torch.tensor(weights),
+        parent=torch.tensor([-1, 0]),
+        rollout=torch.tensor([0, 0]),
+        tree=torch.tensor([0, 0]),
+    )
 
 
 def test_reinforce_is_the_weighted_score_and_sums_over_tokens():
-    values, owner, advantage, weight = inputs()
-    loss, _ = objective.reinforce(values, values.detach(), None, owner, advantage, weight)
+    given = tokens()
+    loss, _ = objective.reinforce(given)
     loss.backward()
-    assert values.grad.tolist() == pytest.approx([-0.5, -0.5, 0.5])
+    assert given.values.grad.tolist() == pytest.approx([-0.5, -0.5, 0.5])
 
 
 def test_ppo_has_the_same_gradient_on_policy():
-    values, owner, advantage, weight = inputs()
-    loss, facts = objective.ppo_clip(values, values.detach(), None, owner, advantage, weight)
+    given = tokens()
+    loss, facts = objective.ppo_clip(given)
     loss.backward()
-    assert values.grad.tolist() == pytest.approx([-0.5, -0.5, 0.5])
+    assert given.values.grad.tolist() == pytest.approx([-0.5, -0.5, 0.5])
     assert facts["clipped"] == 0
 
 
 def test_ppo_stops_where_the_ratio_has_left_the_range_in_the_direction_of_the_advantage():
-    values, owner, advantage, weight = inputs()
-    old = values.detach() - torch.tensor([0.5, 0.0, -0.5])  # ratios 1.65, 1, 0.61
-    loss, facts = objective.ppo_clip(values, old, None, owner, advantage, weight, clip=0.2)
+    given = tokens(old=(-0.5, 0.0, 0.5))  # ratios 1.65, 1, 0.61
+    loss, facts = objective.ppo_clip(given, clip=0.2)
     loss.backward()
-    assert values.grad.tolist() == pytest.approx([0.0, -0.5, 0.0])
+    assert given.values.grad.tolist() == pytest.approx([0.0, -0.5, 0.0])
     assert facts["clipped"] == 2
 
 
@@ -47,10 +56,9 @@ def test_k3_is_non_negative_zero_at_equality_and_quadratic_near_it():
 
 
 def test_kl_pulls_every_edge_by_its_weight_even_without_an_advantage():
-    values, owner, advantage, weight = inputs(advantages=(0.0, 0.0))
-    reference = values.detach() + 0.3
-    loss, facts = objective.ppo_clip(values, values.detach(), reference, owner, advantage, weight, beta=0.1)
+    given = tokens(advantages=(0.0, 0.0), reference=0.3)
+    loss, facts = objective.ppo_clip(given, beta=0.1)
     loss.backward()
     pull = 0.1 * (1 - torch.tensor(0.3).exp().item())
-    assert values.grad.tolist() == pytest.approx([0.5 * pull, 0.5 * pull, 0.25 * pull], rel=1e-5)
+    assert given.values.grad.tolist() == pytest.approx([0.5 * pull, 0.5 * pull, 0.25 * pull], rel=1e-5)
     assert facts["kl"] == pytest.approx(3 * (torch.tensor(0.3).exp().item() - 1.3), rel=1e-4)

@@ -18,10 +18,11 @@ import yaml
 
 from bpo import checkpoint, experiment, train, tree_log, update
 from bpo.config import RunConfig, load_preset
-from bpo.credit import bpo_split
+from bpo.credit import bpo_split, per_task
 from bpo.errors import BadInput
 from bpo.files import locked
 from bpo.noise import gradient_draws, summary
+from bpo.objective import reinforce
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import grow
 from bpo.sandboxes.toy import TASKS, ToyTree
@@ -215,8 +216,8 @@ def test_the_gradient_of_a_batch_is_the_mean_of_the_trees_gradients():
 
     def gradient(some):
         update.zero_grad(policy)
-        batch = update.make_batch(some, update.credits_by_task(some, bpo_split, None))
-        update.backward(policy, None, batch, "reinforce", {})
+        batch = update.make_batch(some, per_task(bpo_split)(some))
+        update.backward(policy, None, batch, reinforce, {})
         return torch.cat([p.grad if p.grad is not None else torch.zeros(2, dtype=torch.float64) for p in policy.parameters()])
 
     whole = gradient(trees)
@@ -233,7 +234,7 @@ def test_the_logged_return_is_an_unbiased_estimate_of_the_expected_return(method
     for update_number in range(run.settings.updates):
         key = (train.ROLLOUT, run.seed, update_number)
         tasks = trainer.tasks_of(update_number)
-        trees, _ = grow(tasks, trainer.sandboxes, trainer.policy, trainer.recipe.growth, key)
+        trees, _ = grow(tasks, trainer.sandboxes, trainer.policy, trainer.method.growth, key)
         backbones.append(np.mean([tree.returns[tree.main_leaf(ROOT)] for tree in trees]))
         means.append(np.mean([tree.value[ROOT] for tree in trees]))
         logged.append(trainer.one_update()[0]["return"])

@@ -29,7 +29,7 @@ SAMPLES = 100_000
 # Realisations per array operation.
 CHUNK = 20_000
 # Cached properties of Tree that parent, child and weight decide.
-STRUCTURE = ("children", "depth", "mass", "leaves", "branch_points", "backbone")
+STRUCTURE = ("children", "auxiliary_children", "depth", "mass", "leaves", "branch_points", "backbone")
 # Fields of Tree that trees with the same shape and the same returns need not share.
 HIDDEN = ("entropy", "actions", "position", "steps", "outcome")
 

@@ -45,7 +45,7 @@ bpo = Method(
         "lam": Param(0.95, "discount per step of the prefix rule", low=0.0, high=1.0),
     },
     growth=growth,
-    credit=lambda p: partial(credit.bpo, suffix=p["suffix"], prefix=p["prefix"], lam=p["lam"]),
+    credit=lambda p: credit.per_task(partial(credit.bpo, suffix=p["suffix"], prefix=p["prefix"], lam=p["lam"])),
     objective=lambda p: ppo_clip,
     citation="He et al. 2026, arXiv 2607.14171",
     fidelity="Eqs. 3 to 5 literally; new here: what steps after a branch point get (broadcast), ratios by token",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from bpo.errors import BadInput, choose
@@ -22,4 +23,4 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
     except BadInput as error:
         raise BadInput(f"{where}{name}.{error}") from None
     growth, credit, objective = (part(parameters) for part in (method.growth, method.credit, method.objective))
-    return BuiltMethod(name, parameters, growth, credit, objective)
+    return BuiltMethod(name, parameters, growth, credit, objective, partial(method.memory, growth), method.learner)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpo.credit import CreditRule
+from bpo.memory import Memory, Statistics
 from bpo.objective import Loss
 from bpo.param import Param
-from bpo.rollout import Growth
+from bpo.rollout import Planned
+
+if TYPE_CHECKING:
+    from bpo.learner import Learner
 
 Parameters = Mapping[str, Any]
 
@@ -18,29 +22,45 @@ def no_check(parameters: Parameters) -> None:
     """For rows all of whose combinations of parameters make sense."""
 
 
+def statistics(growth: Planned) -> Memory:
+    """The memory of most methods."""
+    return Statistics(growth.selector)
+
+
+def gradient_learner(*given: Any) -> Learner:
+    """The learner of most methods; torch is imported when it is made."""
+    from bpo.learner import GradientLearner
+
+    return GradientLearner(*given)
+
+
 @dataclass(frozen=True)
 class Method:
     """One row of the table.
 
     parameters  every parameter; no others are accepted
     growth      parameters -> Growth: where the tree grows
-    credit      parameters -> credit rule: who gets credit
+    credit      parameters -> credit rule of a batch (see credit.per_task): who gets credit
     objective   parameters -> loss (see objective.py): how the policy moves; clip and KL weight belong to the run, so that
                 methods share them
     citation    where the method comes from
     fidelity    how far this follows its source, and what is our own reading
     bias        whether the gradient estimate is unbiased for grad J (at ratio 1 and without KL), and if not why
+    memory      growth -> what the method remembers from update to update
+    learner     makes what changes the policy, see `bpo.learner`
     check       parameters -> None: refuses combinations that make no sense, by a BadInput that begins with a parameter's name
     """
 
     summary: str
     parameters: Mapping[str, Param]
-    growth: Callable[[Parameters], Growth]
+    growth: Callable[[Parameters], Planned]
     credit: Callable[[Parameters], CreditRule]
     objective: Callable[[Parameters], Loss]
     citation: str
     fidelity: str
     bias: str
+    memory: Callable[[Planned], Memory] = statistics
+    learner: Callable[..., Learner] = gradient_learner
     check: Callable[[Parameters], None] = no_check
 
     @property
@@ -55,6 +75,8 @@ class BuiltMethod:
 
     name: str
     parameters: Parameters
-    growth: Growth
+    growth: Planned
     credit: CreditRule
     objective: Loss
+    memory: Callable[[], Memory]
+    learner: Callable[..., Learner]

@@ -69,7 +69,7 @@ bpo_split = Method(
         ),
     },
     growth=growth,
-    credit=lambda p: partial(credit.bpo_split, root_baseline=p["root_baseline"], shrink=p["shrink"]),
+    credit=lambda p: credit.per_task(partial(credit.bpo_split, root_baseline=p["root_baseline"], shrink=p["shrink"])),
     objective=lambda p: ppo_clip,
     citation="importance splitting (Kahn and Harris 1951; Glasserman et al. 1999); for trees OPTS-TTPO, arXiv 2609.40035",
     fidelity="new here: causal selectors, sibling baselines without a critic, planned weights, shrinkage (docs/theory.md)",

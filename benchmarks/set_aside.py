@@ -41,6 +41,15 @@ dummy = replace(rloo, summary="rloo by another name")
 '''
 
 
+SANDBOX = '''"""A sandbox that nobody needs."""
+
+from bpo.sandboxes.record import SandboxSpec
+from bpo.sandboxes.toy import ToyTree
+
+dummy = SandboxSpec(summary="the toy by another name", make=ToyTree, options={}, tasks=lambda options: "none")
+'''
+
+
 def edit(package: Path, file: str, pattern: str, replacement: str) -> None:
     """Replace what `pattern` matches in a file; LookupError where it matches nothing."""
     path = package / file
@@ -53,6 +62,19 @@ def edit(package: Path, file: str, pattern: str, replacement: str) -> None:
 def add_method(package: Path) -> None:
     """A new file with a new row."""
     (package / "methods" / "dummy.py").write_text(DUMMY)
+
+
+def add_sandbox(package: Path) -> None:
+    """A new folder with a new record."""
+    (package / "sandboxes" / "dummy").mkdir()
+    (package / "sandboxes" / "dummy" / "__init__.py").write_text('"""Nothing."""\n')
+    (package / "sandboxes" / "dummy" / "spec.py").write_text(SANDBOX)
+
+
+def edit_record(package: Path) -> None:
+    """Another figure of the paper, and another bound of an option, in the record of one sandbox."""
+    edit(package, "sandboxes/household/spec.py", r"44\.6 ± 2\.1", "44.7 ± 2.1")
+    edit(package, "sandboxes/household/spec.py", "low=1, kind=int", "low=2, kind=int")
 
 
 def move_module(package: Path) -> None:
@@ -86,6 +108,8 @@ def edit_loop(package: Path) -> None:
 
 CHANGES: dict[str, Callable[[Path], None]] = {
     "add a method": add_method,
+    "add a sandbox": add_sandbox,
+    "edit the record of a sandbox": edit_record,
     "move a module": move_module,
     "edit a docstring, add a comment": edit_comment,
     "edit the credit rule rloo": edit_rloo,

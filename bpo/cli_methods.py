@@ -11,18 +11,20 @@ from rich.table import Table
 from bpo.methods.selection import NamedSelector
 from bpo.methods.table import METHODS, OBJECTIVES, SELECTORS
 from bpo.plugins import OWN, Registry
+from bpo.sandboxes import SANDBOXES
 
-REGISTRIES: tuple[Registry[Any], ...] = (METHODS, SELECTORS, OBJECTIVES)
+REGISTRIES: tuple[Registry[Any], ...] = (METHODS, SELECTORS, OBJECTIVES, SANDBOXES)
 
 
-def overview(registries: tuple[Registry[Any], ...] = REGISTRIES) -> list[Table | str]:
+def overview() -> list[Table | str]:
     """The table of all methods; below it the parts of other packages with where they come from, and those that do not work."""
     table = Table("method", "what it does", "gradient", "source", "how far it follows the source", show_lines=True)
     for name, row in METHODS.working().items():
         table.add_row(*map(escape, (name, row.summary, row.bias, row.citation, row.fidelity)))
-    parts = [(registry, name) for registry in registries for name in registry.working()]
-    others = [f"{part.word} {name}: from {part.origin(name)}" for part, name in parts if part.origin(name) != OWN]
-    problems = [problem for registry in registries for problem in registry.problems()]
+    others = [
+        f"{registry.word} {name}: from {origin}" for registry in REGISTRIES for name, origin in registry.registered().items()
+    ]
+    problems = [problem for registry in REGISTRIES for problem in registry.problems()]
     return [table, *others, *problems]
 
 

@@ -180,6 +180,8 @@ class Sources:
         if top not in self.folders:
             return None
         place = self.folders[top].joinpath(*parts)
+        if self.folders[top].is_file():
+            return None if parts else (place, False)
         if (place / "__init__.py").is_file():
             return place / "__init__.py", True
         path = place.with_name(f"{place.name}.py")
@@ -268,11 +270,11 @@ class _Reading(ast.NodeTransformer):
 
 
 def _folder(top: str) -> Path | None:
-    """The folder of a top-level package; None for what is no package of Python files."""
+    """The folder of a top-level package, or the file of a module by itself; None for what is not in Python files."""
     spec = importlib.util.find_spec(top)
-    if spec is None or not spec.origin or not spec.submodule_search_locations:
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         return None
-    return Path(spec.origin).parent
+    return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
 
 
 def _defined(statement: ast.stmt) -> list[str]:

@@ -11,6 +11,7 @@ way of nobody else.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,6 +74,15 @@ class Registry(Mapping[str, Part], Generic[Part]):
                 found[name] = self[name]
             except BadInput:
                 continue
+        return found
+
+    def registered(self) -> dict[str, str]:
+        """The parts of other packages that can be had, with where they come from."""
+        found = {}
+        for name in self._others:
+            with contextlib.suppress(BadInput):
+                self[name]
+                found[name] = self.origin(name)
         return found
 
     def problems(self) -> list[str]:

@@ -26,6 +26,8 @@ def before():
     ("change", "runs"),
     [
         ("add a method", lambda run: False),
+        ("add a sandbox", lambda run: False),
+        ("edit the record of a sandbox", lambda run: False),
         ("move a module", lambda run: False),
         ("edit a docstring, add a comment", lambda run: False),
         ("edit the credit rule rloo", lambda run: run.startswith("rloo ")),

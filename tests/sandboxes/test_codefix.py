@@ -207,10 +207,11 @@ def test_the_warm_start_of_a_preset_can_be_demonstrated(preset):
 
 def test_results_name_the_boxes_that_were_used(easy):
     """What `open_workspace` has opened in this process, and nothing for sandboxes without boxes."""
-    boxes = record("codefix")["boxes"]
+    smoke = load_preset("smoke")
+    boxes = record(smoke.run("rloo", "codefix", 0), "0123456789ab")["boxes"]
     assert boxes == used()
     assert any(kind.startswith(f"tier {easy.tier}, by ") for kind in boxes)
-    assert "boxes" not in record("webshop")
+    assert "boxes" not in record(smoke.run("rloo", "webshop", 0), "0123456789ab")
 
 
 def test_a_run_of_the_smoke_preset(tmp_path):

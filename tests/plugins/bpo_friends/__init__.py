@@ -1,0 +1,1 @@
+"""Parts for bpo that its own package does not have."""

@@ -79,14 +79,6 @@ def test_ci_runs_make_test():
     assert "exec make test" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_the_table_in_the_readme_is_the_generated_one():
-    """Numbers are never typed: `python -m reproduce readme` copies the file between the markers."""
-    blocks = re.findall(r"<!-- table: (\S+) -->\n(.*?)<!-- /table -->", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert blocks, "the README has no table"
-    for name, block in blocks:
-        assert block.strip() == (ROOT / name).read_text().strip()
-
-
 def test_the_tables_notebook_shows_what_the_table_says():
     """Its committed outputs are of the committed tables: every sentence, and the heads with the code's fingerprint."""
     notebook = json.loads((ROOT / "notebooks" / "11_tables.ipynb").read_text())
@@ -99,6 +91,6 @@ def test_the_tables_notebook_shows_what_the_table_says():
 
 
 def test_the_licences_that_matter_are_named():
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "licences.md").read_text()
     for name in ("fast-downward-textworld", "GPL-3.0", "never vendored", "MIT"):
         assert name in text

@@ -32,7 +32,7 @@ venv: .venv/installed
 reproduce: venv
 	$(BIN)/python -m reproduce run --preset $(PRESET) --sandbox $(SANDBOX)
 
-lint: venv
+lint: venv types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
 import tomllib
@@ -14,6 +15,8 @@ from places import ROOT
 from reproduce import markdown
 
 MODULES = sorted((ROOT / "bpo").rglob("*.py")) + sorted((ROOT / "reproduce").rglob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LESSONS = [*sorted((ROOT / "notebooks").glob("*.ipynb")), *sorted((ROOT / "benchmarks").glob("*.py")), *EXAMPLES]
 
 
 def imports(path) -> set[str]:
@@ -31,6 +34,26 @@ def test_modules_are_short_and_nothing_in_bpo_imports_the_pipelines(path):
     assert len(path.read_text().splitlines()) <= 400
     if path.is_relative_to(ROOT / "bpo"):
         assert not {name for name in imports(path) if name.split(".")[0] in ("reproduce", "notebooks")}
+
+
+def sources(path) -> list[str]:
+    """The Python of a script, or of every cell of a notebook."""
+    if path.suffix == ".py":
+        return [path.read_text()]
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    return ["".join(line for line in cell["source"] if not line.startswith(("%", "!"))) for cell in cells]
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.name)
+def test_what_lessons_and_benchmarks_import_is_there(path):
+    """A renamed function is noticed at once, and not when the lesson runs."""
+    for source in sources(path):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("bpo", "reproduce"):
+                module = importlib.import_module(node.module)
+                for alias in node.names:
+                    submodule = f"{node.module}.{alias.name}"
+                    assert hasattr(module, alias.name) or importlib.util.find_spec(submodule), submodule
 
 
 @pytest.mark.parametrize(

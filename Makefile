@@ -15,7 +15,7 @@ NBVAL := --nbval-current-env --nbval-cell-timeout 600 -p no:randomly
 # Their numbers are exact, so every output is compared, not only run.
 EXACT_NOTEBOOKS := $(wildcard notebooks/0[123]_*.ipynb)
 
-.PHONY: venv reproduce test test-slow smollm versus-trl lint bench clean
+.PHONY: venv reproduce test test-slow smollm versus-trl lint types docs links bench clean
 
 venv: .venv/installed
 
@@ -32,9 +32,23 @@ venv: .venv/installed
 reproduce: venv
 	$(BIN)/python -m reproduce run --preset $(PRESET) --sandbox $(SANDBOX)
 
-lint: venv
+lint: venv types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# The core of the library (see tool.mypy in pyproject.toml): a minute the first time, seconds after that.
+types: venv
+	$(BIN)/mypy
+
+# Needs no network once the extra is installed. `python -m http.server -d build/site` also offers the search.
+docs: venv
+	@$(BIN)/python -c "import mkdocs, material, mkdocstrings, latex2mathml" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Look at build/site/index.html"
+
+# Links to other sites are followed here alone; links inside the repository are a test.
+links: venv
+	$(BIN)/python docs/_site/links.py
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow and not smollm"

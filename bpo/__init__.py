@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from bpo.checkfork import check_fork
     from bpo.credit import bpo_split, grpo, leave_one_out, rloo
     from bpo.errors import BadInput
-    from bpo.exact import check_unbiased, moments
+    from bpo.exact.check import check_unbiased
+    from bpo.exact.moments import moments
     from bpo.methods import METHODS, build
     from bpo.policies.lm import LMPolicy
     from bpo.policies.tabular import TabularPolicy
@@ -63,7 +64,8 @@ _HOMES = {
     "bpo.checkfork": ("check_fork",),
     "bpo.credit": ("bpo_split", "grpo", "leave_one_out", "rloo"),
     "bpo.errors": ("BadInput",),
-    "bpo.exact": ("check_unbiased", "moments"),
+    "bpo.exact.check": ("check_unbiased",),
+    "bpo.exact.moments": ("moments",),
     "bpo.methods": ("METHODS", "build"),
     "bpo.policies.lm": ("LMPolicy",),
     "bpo.policies.tabular": ("TabularPolicy",),

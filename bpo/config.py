@@ -212,7 +212,7 @@ def load_preset(name: str) -> Preset:
 
 
 def _all_brought(preset: str) -> dict[str, SandboxSection]:
-    sections = {}
+    sections: dict[str, SandboxSection] = {}
     for name in SANDBOXES.working():
         try:
             section = _brought(preset, name)
@@ -241,7 +241,7 @@ def _brought(preset: str, sandbox: str) -> SandboxSection | None:
 def read(kind: Any, raw: Any, where: str) -> Any:
     """`raw` (plain YAML values) as an instance of the type `kind`; BadInput names the field, the value and what is right."""
     origin = typing.get_origin(kind)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(raw, Mapping):
             raise BadInput(f"{where} is {raw!r}; it must be a mapping with the fields of {kind.__name__}")
         hints = typing.get_type_hints(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterable
 from typing import Any
 
 # The kinds of plain values, in words.
@@ -18,7 +19,7 @@ class ToolError(RuntimeError):
     """A program that we need, such as git or uv, is absent or has failed; the message is its own."""
 
 
-def choose(kind: str, value: str, allowed) -> str:
+def choose(kind: str, value: str, allowed: Iterable[Any]) -> str:
     """Return `value` if it is one of `allowed`, else raise BadInput with the near misses and the full list."""
     import difflib
 

@@ -33,7 +33,7 @@ class Param:
     choices: Collection[str] | None = None
     kind: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.kind is None:
             object.__setattr__(self, "kind", type(self.default))
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bpo.errors import BadInput
 
@@ -32,13 +32,13 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     word   what a part is, for messages
     group  the entry points of other packages
-    kind   the type that every part must have
+    kind   what every part must be an instance of: a class, or Callable, which type checkers take for no class
     own    () -> our own parts by name; called when the first part is asked for
 
     `registry[name]` raises KeyError for an unknown name, and BadInput for a part of another package that does not work.
     """
 
-    def __init__(self, word: str, group: str, kind: type, own: Callable[[], Mapping[str, Part]]):
+    def __init__(self, word: str, group: str, kind: Any, own: Callable[[], Mapping[str, Part]]):
         self.word, self.group, self.kind, self._make_own = word, group, kind, own
 
     def __getitem__(self, name: str) -> Part:

@@ -8,7 +8,7 @@ whether a boundary is chosen then depends on what happened after it, and credit 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -232,7 +232,7 @@ class EquallySpaced(PostHocSelector):
 
 def boundary_at(tree: Tree, node: int) -> Boundary:
     """The boundary in the state of `node`, without its coin (nan): for statistics over grown trees."""
-    window = windowed(tree.steps[following].decision.entropies for following in tree.main_path(node)[1:])  # type: ignore[union-attr]
+    window = windowed(tree.edge(following).decision.entropies for following in tree.main_path(node)[1:])
     depth, position, actions = int(tree.depth[node]), int(tree.position[node]), int(tree.actions[node])
     return Boundary(depth, position, float(tree.entropy[node]), actions, float("nan"), window)
 
@@ -243,7 +243,7 @@ def windowed(entropies: Iterable[Sequence[float]]) -> float:
     return float(np.mean(first)) if first else 0.0
 
 
-def _by_key(candidates: list[int], key) -> list[int]:
+def _by_key(candidates: list[int], key: Callable[[int], float]) -> list[int]:
     """Sort by `key` with ties (within TIE) to the earliest."""
     rest, order = sorted(candidates), []
     while rest:

@@ -136,6 +136,13 @@ class Tree:
                 value[node] = sum(self.weight[child] * value[child] for child in self.children[node])
         return value
 
+    def edge(self, node: int) -> Step:
+        """The step of the edge into `node`; ValueError for the root, which no edge leads to."""
+        step = self.steps[node]
+        if step is None:
+            raise ValueError(f"no edge leads to node {node}: it is the root")
+        return step
+
     def path(self, node: int) -> list[int]:
         """The nodes from below the root to `node`; none for the root."""
         path = []

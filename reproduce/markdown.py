@@ -210,7 +210,7 @@ def interval_note(table: Mapping[str, Any]) -> str:
     warning = few.get(len(table["seeds"]), "Few seeds say little about a further one: read their own values.")
     return (
         f"Intervals: 95 % percentiles of a paired bootstrap over seeds and tasks ({RESAMPLES} resamples, no correction for the "
-        f"number of comparisons). Where all tasks end alike it has no width, which is no certainty. {warning}"
+        f"number of comparisons). Where all tasks end alike it has no width; that does not make the value certain. {warning}"
     )
 
 
@@ -241,7 +241,7 @@ def findings(table: Mapping[str, Any]) -> list[str]:
     for other in table["splits"][1:]:
         there = {word: [row for row in rows if row["vs_start"][other]["verdict"] == word] for word in (ABOVE, BELOW)}
         up, down = listed(there[ABOVE]), listed(there[BELOW])
-        said.append(f"On the {short(other)} split, by which the protocol decides nothing, above: {up}; below: {down}.")
+        said.append(f"On the {short(other)} split, which the protocol does not use for verdicts, above: {up}; below: {down}.")
     if table["rules"]:
         said.append(f"The same by score, above: {listed(by_score(table, ABOVE))}; below: {listed(by_score(table, BELOW))}.")
         parted = [

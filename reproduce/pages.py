@@ -1,7 +1,7 @@
 """The generated parts of README and of the documentation: tables of results and of methods, copied between markers.
 
-A page has `<!-- table: NAME -->` and `<!-- /table -->`; NAME is a Markdown file, a `table.json` (shown in brief), `methods` or
-`methods-in-full`.
+A page has `<!-- table: NAME -->` and `<!-- /table -->`; NAME is a Markdown file, a `table.json` (shown in brief), `methods`,
+`methods-in-full` or `selectors`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from bpo.errors import BadInput
 from bpo.files import write_atomically
-from bpo.methods import MEANING, METHODS, Method, allowed
-from reproduce.markdown import against, grid, listed, plural, short, spread, trained
+from bpo.methods import METHODS, SELECTORS, Method
+from reproduce.markdown import NONE, against, grid, listed, plural, short, spread, trained
 from reproduce.plan import ROOT
 from reproduce.tables import ABOVE
 
@@ -75,7 +75,10 @@ def methods_in_full() -> str:
 
 def _section(name: str, row: Method) -> str:
     facts = {"Source": row.citation, "How it follows its source": row.fidelity, "Gradient": row.bias}
-    parameters = [[f"`{key}`", f"`{default}`", allowed(name, key), MEANING[key]] for key, default in row.defaults.items()]
+    parameters = [
+        [f"`{key}`", f"`{parameter.default}`", parameter.allowed, parameter.meaning]
+        for key, parameter in row.parameters.items()
+    ]
     parts = [
         f"## {name}",
         f"{row.summary[:1].upper()}{row.summary[1:]}.",
@@ -84,12 +87,26 @@ def _section(name: str, row: Method) -> str:
     return "\n\n".join([*parts, grid(["parameter", "default", "values", "meaning"], parameters)])
 
 
-METHOD_TABLES = {"methods": methods, "methods-in-full": methods_in_full}
+def selectors() -> str:
+    """The table of selectors: name, whether it is causal, where it branches, and what its number is."""
+    rows = [
+        [
+            f"`{name}`",
+            "causal" if row.causal else "post hoc",
+            row.meaning,
+            f"{row.value.meaning} ({row.value.allowed})" if row.value else NONE,
+        ]
+        for name, row in SELECTORS.items()
+    ]
+    return grid(["selector", "decides", "branches", "`selector_value`"], rows)
+
+
+TABLES_OF_CODE = {"methods": methods, "methods-in-full": methods_in_full, "selectors": selectors}
 
 
 def _content(name: str, page: str, root: Path) -> str:
-    if name in METHOD_TABLES:
-        return METHOD_TABLES[name]()
+    if name in TABLES_OF_CODE:
+        return TABLES_OF_CODE[name]()
     source = root / name
     if not source.is_file():
         raise BadInput(f"{page} wants {name}, which does not exist: run the preset first")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
 import tomllib
@@ -14,6 +15,8 @@ from places import ROOT
 from reproduce import markdown
 
 MODULES = sorted((ROOT / "bpo").rglob("*.py")) + sorted((ROOT / "reproduce").rglob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LESSONS = [*sorted((ROOT / "notebooks").glob("*.ipynb")), *sorted((ROOT / "benchmarks").glob("*.py")), *EXAMPLES]
 
 
 def imports(path) -> set[str]:
@@ -31,6 +34,26 @@ def test_modules_are_short_and_nothing_in_bpo_imports_the_pipelines(path):
     assert len(path.read_text().splitlines()) <= 400
     if path.is_relative_to(ROOT / "bpo"):
         assert not {name for name in imports(path) if name.split(".")[0] in ("reproduce", "notebooks")}
+
+
+def sources(path) -> list[str]:
+    """The Python of a script, or of every cell of a notebook."""
+    if path.suffix == ".py":
+        return [path.read_text()]
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    return ["".join(line for line in cell["source"] if not line.startswith(("%", "!"))) for cell in cells]
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.name)
+def test_what_lessons_and_benchmarks_import_is_there(path):
+    """A renamed function is noticed at once, and not when the lesson runs."""
+    for source in sources(path):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("bpo", "reproduce"):
+                module = importlib.import_module(node.module)
+                for alias in node.names:
+                    submodule = f"{node.module}.{alias.name}"
+                    assert hasattr(module, alias.name) or importlib.util.find_spec(submodule), submodule
 
 
 @pytest.mark.parametrize(
@@ -79,14 +102,6 @@ def test_ci_runs_make_test():
     assert "exec make test" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_the_table_in_the_readme_is_the_generated_one():
-    """Numbers are never typed: `python -m reproduce readme` copies the file between the markers."""
-    blocks = re.findall(r"<!-- table: (\S+) -->\n(.*?)<!-- /table -->", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert blocks, "the README has no table"
-    for name, block in blocks:
-        assert block.strip() == (ROOT / name).read_text().strip()
-
-
 def test_the_tables_notebook_shows_what_the_table_says():
     """Its committed outputs are of the committed tables: every sentence, and the heads with the code's fingerprint."""
     notebook = json.loads((ROOT / "notebooks" / "11_tables.ipynb").read_text())
@@ -99,6 +114,6 @@ def test_the_tables_notebook_shows_what_the_table_says():
 
 
 def test_the_licences_that_matter_are_named():
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "licences.md").read_text()
     for name in ("fast-downward-textworld", "GPL-3.0", "never vendored", "MIT"):
         assert name in text

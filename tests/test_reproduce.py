@@ -446,14 +446,3 @@ def test_official_games_are_looked_for_where_the_environment_says(tmp_path, monk
     (tmp_path / "json_2.1.1").mkdir()
     assert spec("household").official.folder() == tmp_path
     assert official.best_row(collected()).row.label == "bpo"
-
-
-def test_readme_shows_what_was_generated_and_nothing_else(tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- table: results/t.md -->\nold 12 %\n<!-- /table -->\nafter\n")
-    with pytest.raises(BadInput, match=r"wants results/t\.md, which does not exist"):
-        report.fill_readme(readme)
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "t.md").write_text("new 34 %\n")
-    assert report.fill_readme(readme) == ["results/t.md"]
-    assert readme.read_text() == "before\n<!-- table: results/t.md -->\nnew 34 %\n<!-- /table -->\nafter\n"

@@ -91,6 +91,12 @@ def test_ledgers_add():
     assert total == Ledger(4, 2, 4, 5, 6, 0.5, 1.0)
 
 
+def test_every_node_but_the_root_has_an_edge(tree):
+    assert [tree.edge(node) for node in range(1, len(tree))] == list(tree.steps[1:])
+    with pytest.raises(ValueError, match="no edge leads to node 0"):
+        tree.edge(0)
+
+
 def test_a_path_leads_from_below_the_root_to_its_node():
     (tree, _), _ = grown(Growth(select.Every(1), points=2, width=3, root=True, nested=True))
     assert tree.path(0) == []

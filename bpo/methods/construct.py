@@ -22,5 +22,5 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
         method.check(parameters)
     except BadInput as error:
         raise BadInput(f"{where}{name}.{error}") from None
-    growth, credit, objective = (part(parameters) for part in (method.growth, method.credit, method.objective))
+    growth, credit, objective = method.growth(parameters), method.credit(parameters), method.objective(parameters)
     return BuiltMethod(name, parameters, growth, credit, objective, partial(method.memory, growth), method.learner)

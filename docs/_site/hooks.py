@@ -38,14 +38,17 @@ SOURCE: dict[str, str] = {}
 
 
 def on_config(config):
-    """List notebooks and the API in the navigation, by what there is."""
-    modules = api_pages()
+    """List in the navigation what mkdocs.yml does not name: notebooks, the API, and further guides."""
+    named = {page for entry in config.nav for inside in entry.values() for page in inside}
+    further = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
+    lists = {
+        "Notebooks": [{path.stem.replace("_", " "): f"notebooks/{path.stem}.md"} for path in NOTEBOOKS],
+        "API": [{Path(page).stem: page} for page in api_pages()],
+        "Guides": further,
+    }
     for entry in config.nav:
         for title, inside in entry.items():
-            if title == "Notebooks":
-                inside += [{path.stem.replace("_", " "): f"notebooks/{path.stem}.md"} for path in NOTEBOOKS]
-            elif title == "API":
-                inside += [{Path(page).stem: page} for page in modules]
+            inside += lists.get(title, [])
     return config
 
 

@@ -19,7 +19,7 @@ from bpo.sandboxes.shell import Limits, Workspace, open_workspace
 from bpo.sandboxes.shell.host import interpreter
 from bpo.sandboxes.shell.launch import Failure
 
-# Processor seconds that a program may take where its own are not known; afterwards ten times its own, at least half a second.
+# CPU seconds that a program may take where its own are not known; afterwards ten times its own, at least half a second.
 FIRST, LEAST, TIMES = 5.0, 0.5, 10
 BATCH = 40
 JUDGE = Path(judge.__file__).read_text()
@@ -95,7 +95,7 @@ def shared(tier: str, allow_unsafe: bool) -> Grader:
 
 
 def allowed(reference: ProgramVerdict) -> float:
-    """Processor seconds for programs that stand in for one that took as long as this."""
+    """CPU seconds for programs that stand in for one that took as long as this."""
     return max(LEAST, round(TIMES * reference.seconds, 1))
 
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from bpo import credit, select
+from bpo.checkfork import check_fork
 from bpo.errors import BadInput
 from bpo.exact import Problem, check_unbiased, moments, report
 from bpo.exact.check import COINS, PROBLEMS
-from bpo.exact.realise import blocks, one_by_one, state_numbers
+from bpo.exact.realise import EndingTree, blocks, one_by_one, state_numbers
 from bpo.rollout import TRAJECTORY, Growth
+from bpo.sandboxes.toy import TASKS
 from bpo.tree import ROOT
 
 SPLIT = partial(credit.bpo_split, root_baseline="zero")
@@ -57,6 +59,20 @@ def test_episodes_end_where_the_problem_says():
         (2, 5): (pytest.approx(0.6 * 0.65), 0.1, True),
         (2, 6): (pytest.approx(0.6 * 0.35), 1.0, True),
     }
+
+
+def test_the_sandbox_with_early_ends_forks_exactly():
+    ends = {"01": 1.0, "110": 0.5, "0010": 0.0}
+    report = check_fork(lambda: EndingTree(range(64), 2, ends), TASKS, games=4, branches=3, steps=30, seed=0)
+    assert report.steps > 100
+    assert not report.mismatches
+    tree = EndingTree(range(64), 2, ends)
+    tree.reset(TASKS[0])
+    for sandbox in (tree, *tree.fork(1)):
+        sandbox.step("0")
+        assert (sandbox.step("1").done, sandbox.state_key()) == (True, (0, 1))
+        with pytest.raises(RuntimeError, match="over"):
+            sandbox.step("0")
 
 
 @pytest.mark.parametrize("selector", POST_HOC, ids=lambda one: type(one).__name__)

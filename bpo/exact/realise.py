@@ -19,7 +19,7 @@ from bpo.errors import BadInput
 from bpo.exact.problem import Problem
 from bpo.policy import Decision
 from bpo.rollout import Growth, grow
-from bpo.sandbox import Outcome
+from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.toy import TASKS, ToyTree
 from bpo.tree import ROOT, Step, Tree
 
@@ -337,17 +337,29 @@ class EndingTree(ToyTree):
         self.ends = ends
 
     def step(self, action: str) -> Outcome:
-        if self._name() in self.ends:
+        if self._over():
             raise RuntimeError("the episode is over: reset or restore before the next step")
         outcome = super().step(action)
-        if self._name() not in self.ends:
+        if not self._over():
             return outcome
-        reward = float(self.ends[self._name()])
-        observation = replace(outcome.observation, actions=())
-        return replace(outcome, observation=observation, reward=reward, done=True, info=outcome.info | {"won": reward > 0})
+        reward = float(self.ends[outcome.observation.text])
+        return replace(outcome, reward=reward, done=True, info={**outcome.info, "won": reward > 0})
 
-    def _name(self) -> str:
-        return "".join(map(str, self.state_key()))
+    def fork(self, n: int) -> list[ToyTree]:
+        forks: list[ToyTree] = []
+        for _ in range(n):
+            fork = EndingTree(self.returns, self.width, self.ends)
+            fork.reset(TASKS[0])
+            fork._path = self._alive()
+            forks.append(fork)
+        return forks
+
+    def _over(self) -> bool:
+        return "".join(map(str, self._alive())) in self.ends
+
+    def _observe(self) -> Observation:
+        observation = super()._observe()
+        return replace(observation, actions=()) if observation.text in self.ends else observation
 
 
 def _sandbox(problem: Problem) -> ToyTree:

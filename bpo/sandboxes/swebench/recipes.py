@@ -1,6 +1,6 @@
 """How each repository of SWE-bench Verified is installed and tested: the harness's specifications, in our own form.
 
-Facts from `MAP_REPO_VERSION_TO_SPECS` of the package swebench 4.1 (Python versions, packages, commands). What differs is new here:
+Facts from `MAP_REPO_VERSION_TO_SPECS` of the package swebench 4.1 (Python versions, packages, commands). New here are these:
 all packages are taken as they were on one day, so that fewer have to be pinned; every repository is installed in place (`-e`);
 Python 3.6 stands for 3.5, which uv does not serve; Sphinx's tests are started without tox. astropy, matplotlib and
 scikit-learn compile C code and may need system libraries; their recipes have not been tried.

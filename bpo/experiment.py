@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,12 +11,13 @@ from typing import Any
 from bpo import noise
 from bpo.config import RunConfig
 from bpo.evaluate import by_type, evaluate, panel, plain, success
-from bpo.files import locked, write_json
+from bpo.files import locked
 from bpo.initial import initial_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
+from bpo.sealed import Damaged, read_record, write_record
 from bpo.train import Trainer, read_metrics
 
 RESULT, LOCK = "result.json", ".lock"
@@ -36,14 +36,9 @@ def finished_start(config: RunConfig, folder: Path) -> dict[str, Any] | None:
 
 
 def _result(config: RunConfig, folder: Path, code: str) -> dict[str, Any] | None:
-    path = folder / RESULT
-    if not path.is_file():
-        return None
     try:
-        result = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(result, dict):
+        result = read_record(folder / RESULT)
+    except (OSError, Damaged):
         return None
     made_of = (result.get("hash"), result.get("config", {}).get("seed"), result.get("origin", {}).get("code"))
     return result if made_of == (config.hash, config.seed, code) else None
@@ -96,7 +91,7 @@ def run(
             "update": trainer.ledger.update_s,
         },
     }
-    write_json(folder / RESULT, result)
+    write_record(folder / RESULT, result)
     return result
 
 
@@ -130,7 +125,7 @@ def start_result(config: RunConfig, folder: Path, report: ReportProgress | None 
         "origin": record(config, start_fingerprint(config)),
         "evaluation": splits,
     }
-    write_json(folder / RESULT, result)
+    write_record(folder / RESULT, result)
     return result
 
 

@@ -127,7 +127,10 @@ def set_aside(job: Job) -> None:
     path = job.folder / "config.yaml"
     if not path.is_file():
         return
-    code = (yaml.safe_load(path.read_text()) or {}).get("origin", {}).get("code", "unknown")
+    try:
+        code = yaml.safe_load(path.read_text())["origin"]["code"]
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError):
+        code = "unknown"
     if code == code_fingerprint(job.config):
         return
     place = job.folder.parent / "stale" / f"{job.folder.name}-{code}"

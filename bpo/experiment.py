@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,13 +12,13 @@ from typing import Any
 from bpo import noise
 from bpo.config import RunConfig
 from bpo.evaluate import by_type, evaluate, panel, plain, success
-from bpo.files import locked
+from bpo.files import locked, to_json
 from bpo.initial import initial_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
-from bpo.sealed import Damaged, read_record, write_record
+from bpo.sealed import Damaged, read_with_digest, write_with_digest
 from bpo.train import Trainer, read_metrics
 
 RESULT, LOCK = "result.json", ".lock"
@@ -37,7 +38,7 @@ def finished_start(config: RunConfig, folder: Path) -> dict[str, Any] | None:
 
 def _result(config: RunConfig, folder: Path, code: str) -> dict[str, Any] | None:
     try:
-        result = read_record(folder / RESULT)
+        result = json.loads(read_with_digest(folder / RESULT))
     except (OSError, Damaged):
         return None
     made_of = (result.get("hash"), result.get("config", {}).get("seed"), result.get("origin", {}).get("code"))
@@ -91,8 +92,12 @@ def run(
             "update": trainer.ledger.update_s,
         },
     }
-    write_record(folder / RESULT, result)
+    _write(folder, result)
     return result
+
+
+def _write(folder: Path, result: dict[str, Any]) -> None:
+    write_with_digest(folder / RESULT, to_json(result, indent=1, sort_keys=True) + "\n")
 
 
 def evaluate_splits(
@@ -125,7 +130,7 @@ def start_result(config: RunConfig, folder: Path, report: ReportProgress | None 
         "origin": record(config, start_fingerprint(config)),
         "evaluation": splits,
     }
-    write_record(folder / RESULT, result)
+    _write(folder, result)
     return result
 
 

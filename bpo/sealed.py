@@ -57,6 +57,26 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
+def write_with_digest(path: Path, data: bytes | str) -> None:
+    """Write a file whose content belongs to its readers alone, and its digest beside it, as `sha256sum --check` reads it."""
+    beside = path.with_name(f"{path.name}.{FIELD}")
+    beside.unlink(missing_ok=True)
+    write_atomically(path, data)
+    write_atomically(beside, f"{digest_of(path)}  {path.name}\n")
+
+
+def read_with_digest(path: Path) -> bytes:
+    """What `write_with_digest` wrote; Damaged where it is another or has no digest, OSError where there is no such file."""
+    data = path.read_bytes()
+    try:
+        told = path.with_name(f"{path.name}.{FIELD}").read_bytes()
+    except FileNotFoundError:
+        told = b""
+    if told != f"{hashlib.sha256(data).hexdigest()}  {path.name}\n".encode():
+        raise Damaged(f"{path} is damaged and cannot be used: its digest is another")
+    return data
+
+
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
     """Add a row, an object on one line, to a file of such rows."""
     append(path, to_row(row))
@@ -86,6 +106,12 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         elif number < len(lines):  # a whole file ends with a line feed, so that nothing stands behind the last one
             raise Damaged(f"{path}, line {number} is damaged: restore the file, or delete the folder that it lies in")
     return rows
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file, in hex digits; OSError where there is none."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def seal_folder(folder: Path, place: str = DIGESTS) -> None:
@@ -128,6 +154,5 @@ def _digests(folder: Path, place: str) -> dict[str, str]:
         if path.is_symlink():
             found[name] = f"-> {os.readlink(path)}"
         elif path.is_file() and name != place:
-            with path.open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            found[name] = digest_of(path)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import re
@@ -13,7 +12,7 @@ from typing import Any
 
 from bpo.errors import BadInput
 from bpo.files import write_atomically, write_json
-from bpo.sealed import Damaged, read_record, write_record
+from bpo.sealed import Damaged, digest_of, read_record, write_record
 from bpo.viz import plots
 from reproduce.collect import Collected, fingerprint
 from reproduce.markdown import markdown, summary
@@ -37,7 +36,7 @@ def write(collected: Collected, results: Path) -> dict[str, Any]:
     write_csv(results / "by_type.csv", type_rows(table))
     plots.save(curve_figure(curves, table, "update"), results / "curves.png")
     plots.save(noise_figure(table), results / "noise.png")
-    digests = {name: _digest(results / name) for name in WRITTEN}
+    digests = {name: digest_of(results / name) for name in WRITTEN}
     write_record(results / INPUTS, {"fingerprint": fingerprint(collected), "files": digests})
     return table
 
@@ -46,7 +45,7 @@ def unchanged(collected: Collected, results: Path) -> bool:
     """Whether the results folder is complete and was made from exactly these runs."""
     try:
         inputs = read_record(results / INPUTS)
-        digests = {name: _digest(results / name) for name in WRITTEN}
+        digests = {name: digest_of(results / name) for name in WRITTEN}
     except (OSError, Damaged):
         return False
     return inputs == {"fingerprint": fingerprint(collected), "files": digests}
@@ -59,10 +58,6 @@ def read(results: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     with (results / "curves.csv").open() as file:
         points = [{key: value if key == "row" else float(value) for key, value in row.items()} for row in csv.DictReader(file)]
     return json.loads((results / TABLE).read_text()), points
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def curve_rows(collected: Collected) -> list[dict[str, Any]]:

@@ -1,11 +1,9 @@
-"""Checkpoints: written whole or not at all, the last two are kept, a damaged one is one clear error."""
+"""Checkpoints: written whole or not at all with a digest, the last two are kept, a damaged one is one clear error."""
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import pickle
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from bpo.config import RunConfig
 from bpo.errors import BadInput, choose
 from bpo.provenance import code_fingerprint
+from bpo.sealed import Damaged, read_sealed, write_sealed
 
 KEEP = 2
 
@@ -26,13 +25,9 @@ def save(folder: Path, update: int, state: dict[str, Any]) -> Path:
     """Write the state after `update` updates atomically and remove all but the newest two."""
     import torch
 
-    path = folder / f"checkpoint-{update:06d}.pt"
-    temporary = path.with_suffix(f".tmp{os.getpid()}")
-    with temporary.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    path, data = folder / f"checkpoint-{update:06d}.pt", io.BytesIO()
+    torch.save(state, data)
+    write_sealed(path, data.getbuffer())
     for old in paths(folder)[:-KEEP]:
         old.unlink()
     return path
@@ -97,7 +92,7 @@ def read(path: Path) -> dict[str, Any]:
     import torch
 
     try:
-        return torch.load(path, weights_only=True)
-    except (RuntimeError, EOFError, OSError, KeyError, ValueError, pickle.UnpicklingError, zipfile.BadZipFile):
-        advice = "resume from the one before it with --checkpoint previous, or delete it"
-        raise BadInput(f"{path} is damaged and cannot be read ({path.stat().st_size} bytes); {advice}") from None
+        data = read_sealed(path)
+    except Damaged as error:
+        raise Damaged(f"{error}; resume from the one before it with --checkpoint previous, or delete it") from None
+    return torch.load(io.BytesIO(data), weights_only=True)

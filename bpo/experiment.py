@@ -12,12 +12,13 @@ from typing import Any
 from bpo import noise
 from bpo.config import RunConfig
 from bpo.evaluate import by_type, evaluate, panel, plain, success
-from bpo.files import locked, write_json
+from bpo.files import locked, to_json
 from bpo.initial import initial_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
+from bpo.sealed import Damaged, read_with_digest, write_with_digest
 from bpo.train import Trainer, read_metrics
 
 RESULT, LOCK = "result.json", ".lock"
@@ -36,14 +37,9 @@ def finished_start(config: RunConfig, folder: Path) -> dict[str, Any] | None:
 
 
 def _result(config: RunConfig, folder: Path, code: str) -> dict[str, Any] | None:
-    path = folder / RESULT
-    if not path.is_file():
-        return None
     try:
-        result = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(result, dict):
+        result = json.loads(read_with_digest(folder / RESULT))
+    except (OSError, Damaged):
         return None
     made_of = (result.get("hash"), result.get("config", {}).get("seed"), result.get("origin", {}).get("code"))
     return result if made_of == (config.hash, config.seed, code) else None
@@ -96,8 +92,12 @@ def run(
             "update": trainer.ledger.update_s,
         },
     }
-    write_json(folder / RESULT, result)
+    _write(folder, result)
     return result
+
+
+def _write(folder: Path, result: dict[str, Any]) -> None:
+    write_with_digest(folder / RESULT, to_json(result, indent=1, sort_keys=True) + "\n")
 
 
 def evaluate_splits(
@@ -130,7 +130,7 @@ def start_result(config: RunConfig, folder: Path, report: ReportProgress | None 
         "origin": record(config, start_fingerprint(config)),
         "evaluation": splits,
     }
-    write_json(folder / RESULT, result)
+    _write(folder, result)
     return result
 
 

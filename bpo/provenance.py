@@ -40,6 +40,7 @@ RUN, START = "bpo.experiment:run", "bpo.experiment:start_result"
 NEUTRAL = (
     "bpo.cache",
     "bpo.checkpoint",
+    "bpo.child",
     "bpo.config",
     "bpo.errors",
     "bpo.files",
@@ -52,6 +53,7 @@ NEUTRAL = (
     "bpo.provenance",
     "bpo.sandboxes",
     "bpo.sandboxes.record",
+    "bpo.sealed",
     "bpo.tree_log",
 )
 

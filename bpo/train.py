@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,13 +17,14 @@ from bpo import checkpoint, finite, tree_log, update
 from bpo.config import RunConfig
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
-from bpo.files import to_json, write_atomically
+from bpo.files import published, write_atomically
 from bpo.initial import initial_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
 from bpo.rollout import Ledger, grow
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
+from bpo.sealed import Damaged, append_row, read_rows, to_row
 from bpo.select import QuantileThreshold
 
 # Window of the running statistics of the gradient norm (the paper: 50 mini-batches).
@@ -87,7 +87,8 @@ class Trainer:
                     progress(self.done, row)
         finally:
             writer.close()
-        self.policy.save(self.folder / "policy")
+        with published(self.folder / "policy") as made:
+            self.policy.save(made)
         return self.policy
 
     def close(self) -> None:
@@ -201,12 +202,14 @@ class Trainer:
         path = self.folder / "metrics.jsonl"
         rows = read_metrics(path) if path.exists() and self.done else []
         kept = [row for row in rows if row["update"] <= self.done]
-        write_atomically(path, "".join(to_json(row) + "\n" for row in kept))
+        missing = {*range(1, self.done + 1)} - {row["update"] for row in kept}
+        if missing:
+            raise Damaged(f"{path} lacks update {min(missing)} of the {self.done} that the checkpoint has seen: delete the run")
+        write_atomically(path, "".join(map(to_row, kept)))
         tree_log.truncate(self.folder / tree_log.FILE, self.done)
 
     def _log(self, row: dict[str, Any], writer) -> None:
-        with (self.folder / "metrics.jsonl").open("a") as file:
-            file.write(to_json(row) + "\n")
+        append_row(self.folder / "metrics.jsonl", row)
         flat = {**row, **row.get("ledger", {}), **{f"seconds/{k}": v for k, v in row.get("seconds", {}).items()}}
         for name, value in flat.items():
             if isinstance(value, int | float) and name != "update":
@@ -214,11 +217,5 @@ class Trainer:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of a metrics.jsonl; a last line that was cut off by a kill is left out."""
-    rows = []
-    for line in path.read_text().splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
+    """The rows of a metrics.jsonl; a last line that was cut off by a kill is left out, any other damage is Damaged."""
+    return read_rows(path)

@@ -14,8 +14,10 @@ import numpy as np
 
 from bpo.credit import Credit, leave_one_out
 from bpo.errors import BadInput, scalar
+from bpo.files import append as append_text
 from bpo.files import to_json, write_atomically
 from bpo.sandbox import Observation
+from bpo.sealed import FIELD, from_row, read_rows, to_row
 from bpo.tree import ROOT, Step, Tree
 
 FILE = "trees.jsonl"
@@ -94,11 +96,15 @@ class SavedTree:
             raise BadInput(f"{where}: not JSON: {error}") from None
         if not isinstance(raw, dict):
             raise BadInput(f"{where}: an object with {', '.join(FIELDS)} is wanted")
+        # Records of earlier runs have no digest.
+        damaged = FIELD in raw and from_row(text) is None
         if "live" in raw:  # what records of earlier runs call it
             raw["has_signal"] = raw.pop("live")
         for field in FIELDS:
             if field not in raw:
                 raise BadInput(f"{where}: {field} is missing")
+        if unknown := sorted(raw.keys() - {*FIELDS, FIELD}):
+            raise BadInput(f"{where}: {unknown[0]!r} is no field of a saved tree")
         update, method = scalar(int, raw["update"], f"{where}: update"), scalar(str, raw["method"], f"{where}: method")
         try:
             tree = Tree.from_json(json.dumps(raw["tree"]))
@@ -114,6 +120,8 @@ class SavedTree:
         observations = column("observations", lambda x: x is None or isinstance(x, str), "text or null")
         advantage, weight = (np.array(column(field, _finite, "a number"), float) for field in ("advantage", "weight"))
         has_signal = np.array(column("has_signal", lambda x: isinstance(x, bool), "true or false"), bool)
+        if damaged:
+            raise BadInput(f"{where} is damaged: its digest is another")
         return cls(update, method, tree, tuple(observations), Credit(advantage, weight, has_signal))
 
 
@@ -141,21 +149,16 @@ def observed(tree: Tree) -> tuple[str | None, ...]:
 
 def append(path: Path, records: Iterable[SavedTree]) -> None:
     """Add records to the file's end."""
-    with path.open("a") as file:
-        file.writelines(record.to_json() + "\n" for record in records)
+    append_text(path, "".join(to_row(json.loads(record.to_json())) for record in records))
 
 
 def truncate(path: Path, update: int) -> None:
-    """Forget the records of later updates than `update`, and a line that was cut off by a kill; makes the file if absent."""
-    kept = []
-    for line in _lines(path) if path.exists() and update else []:
-        try:
-            if json.loads(line)["update"] > update:
-                break
-        except json.JSONDecodeError:
-            break
-        kept.append(line)
-    write_atomically(path, "".join(kept))
+    """Forget the records of later updates than `update`, and a line that was cut off by a kill; makes the file if absent.
+
+    Damaged for any other line that is not as it was written.
+    """
+    rows = read_rows(path) if path.exists() and update else []
+    write_atomically(path, "".join(to_row(row) for row in rows if row["update"] <= update))
 
 
 def read(folder: Path) -> list[SavedTree]:

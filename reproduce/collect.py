@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput
+from bpo.sealed import Damaged, read_record
 from reproduce.plan import ROOT, TablePlan, TableRow, add_matched, mean_returns, result_of
 
 OFFICIAL, RULES = "official.json", "rules.json"
@@ -98,7 +99,8 @@ def _source(path: Path) -> str:
 
 
 def _same_code(path: Path, start: Mapping[str, Any]) -> dict[str, Any] | None:
-    if not path.is_file():
+    try:
+        extra = read_record(path)
+    except (OSError, Damaged):
         return None
-    extra = json.loads(path.read_text())
     return extra if extra["code"] == start["origin"]["code"] else None

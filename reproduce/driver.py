@@ -19,13 +19,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bpo.errors import BadInput
-from reproduce import markdown, report
+from bpo.sealed import Damaged, digest_of, read_record, write_record
+from reproduce import executed, markdown, report
 from reproduce.collect import Collected, collect
 from reproduce.plan import Job, TablePlan, TableRow, add_matched, difference, mean_returns, result_of, select_rows
 from reproduce.processes import Notebook, WorkerPool, check_parameters, relative
 from reproduce.rules import evaluate_rules
 
 TRAIN, TABLES = "10_train.ipynb", "11_tables.ipynb"
+# Says which notebooks were put into the results folder; written last.
+PUBLISHED = "published.json"
 # Seconds between two lines of progress where there is no terminal to draw bars on.
 QUIET_S = 30.0
 
@@ -96,7 +99,7 @@ def train_notebook(plan: TablePlan, job: Job) -> Notebook:
     """The notebook of a run with the parameters that make it this run."""
     return Notebook(
         TRAIN,
-        job.folder / "notebook.ipynb",
+        job.notebook,
         {
             "preset": _told(plan),
             "sandbox": plan.sandbox,
@@ -127,7 +130,10 @@ def set_aside(job: Job) -> None:
     path = job.folder / "config.yaml"
     if not path.is_file():
         return
-    code = (yaml.safe_load(path.read_text()) or {}).get("origin", {}).get("code", "unknown")
+    try:
+        code = yaml.safe_load(path.read_text())["origin"]["code"]
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError):
+        code = "unknown"
     if code == code_fingerprint(job.config):
         return
     place = job.folder.parent / "stale" / f"{job.folder.name}-{code}"
@@ -235,7 +241,9 @@ def official(plan: TablePlan, console: Console) -> None:
 def tables(plan: TablePlan, limit_s: float, console: Console) -> list[str]:
     """Stage 2: the tables notebook, unless nothing changed; prints the table. Returns a message where it failed."""
     collected = collect(plan)
-    if not report.unchanged(collected, plan.results):
+    if not (
+        report.unchanged(collected, plan.results) and executed.is_finished(plan.runs / "tables.ipynb") and _published(plan)
+    ):
         notebook = Notebook(
             TABLES,
             plan.runs / "tables.ipynb",
@@ -262,14 +270,30 @@ def tables(plan: TablePlan, limit_s: float, console: Console) -> list[str]:
     return []
 
 
+def _published(plan: TablePlan) -> bool:
+    """Whether the notebooks in the results folder are the ones that were put there last."""
+    try:
+        record = read_record(plan.runs / PUBLISHED)
+        return record == _digests(plan)
+    except (OSError, Damaged):
+        return False
+
+
+def _digests(plan: TablePlan) -> dict[str, str]:
+    folder = plan.results / "notebooks"
+    return {path.name: digest_of(path) for path in sorted(folder.glob("*.ipynb"))}
+
+
 def _publish(plan: TablePlan, collected: Collected, tables_notebook: Notebook) -> None:
     place = plan.results / "notebooks"
+    (plan.runs / PUBLISHED).unlink(missing_ok=True)
     report.publish(tables_notebook.target, place / TABLES)
     seed = plan.sweep.seeds[0]
     for row in collected.rows:
-        executed = plan.runs / plan.config(row.row, seed).name / "notebook.ipynb"
-        if seed in row.runs and executed.is_file():
-            report.publish(executed, place / f"{TRAIN.removesuffix('.ipynb')}-{report.slug(row.row.label)}.ipynb")
+        ran = plan.runs / plan.config(row.row, seed).name / "notebook.ipynb"
+        if seed in row.runs and executed.is_finished(ran):
+            report.publish(ran, place / f"{TRAIN.removesuffix('.ipynb')}-{report.slug(row.row.label)}.ipynb")
+    write_record(plan.runs / PUBLISHED, _digests(plan))
 
 
 def _print(table: dict[str, Any], console: Console) -> None:

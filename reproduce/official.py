@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput
+from bpo.sealed import Damaged, read_record, write_record
 from reproduce.collect import OFFICIAL, Collected, RowRuns
 from reproduce.plan import TablePlan
 
@@ -29,14 +29,16 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
     """
     from bpo import checkpoint
     from bpo.experiment import evaluate_splits
-    from bpo.files import write_json
     from bpo.initial import initial_policy
     from bpo.sandboxes import factory, spec
 
     best, label = best_row(collected), spec(plan.sandbox).official.label
     config = plan.config(best.row, min(best.runs))
     code, path = collected.start["origin"]["code"], plan.runs / OFFICIAL
-    old = json.loads(path.read_text()) if path.is_file() else {}
+    try:
+        old = read_record(path)
+    except (OSError, Damaged):
+        old = {}
     if old.get("code") == code and old.get("run") == config.name:
         return old
     state = checkpoint.load(plan.runs / config.name, "latest")
@@ -55,7 +57,7 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
         for sandbox in sandboxes:
             sandbox.close()
     result = {"label": label, "code": code, "run": config.name, "rows": rows}
-    write_json(path, result)
+    write_record(path, result)
     return result
 
 

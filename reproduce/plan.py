@@ -12,6 +12,7 @@ import numpy as np
 
 from bpo.config import Preset, RunConfig, Sweep, load_preset
 from bpo.errors import BadInput, choose
+from reproduce import executed
 
 ROOT = Path(__file__).resolve().parents[1]
 # Rows that branching methods are compared with at equal numbers of returns.
@@ -39,6 +40,11 @@ class Job:
     folder: Path
     noise_draws: int
     noise_tasks: int
+
+    @property
+    def notebook(self) -> Path:
+        """Where the executed notebook of the run is."""
+        return self.folder / "notebook.ipynb"
 
     @property
     def title(self) -> str:
@@ -125,11 +131,12 @@ def select_rows(plan: TablePlan, only: Sequence[str]) -> list[TableRow]:
 
 
 def result_of(job: Job) -> dict[str, Any] | None:
-    """The result of a job that is finished with this code and exactly as asked, else None."""
+    """The result of a job that is finished with this code and exactly as asked, its notebook too; else None."""
     from bpo.experiment import finished
 
     result = finished(job.config, job.folder)
-    return result if result is not None and difference(job, result) is None else None
+    same = result is not None and difference(job, result) is None
+    return result if same and executed.is_finished(job.notebook) else None
 
 
 def difference(job: Job, result: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bpo.errors import BadInput
 from bpo.files import write_atomically, write_json
+from bpo.sealed import Damaged, digest_of, read_record, write_record
 from bpo.viz import plots
 from reproduce.collect import Collected, fingerprint
 from reproduce.markdown import markdown, summary
@@ -35,16 +36,19 @@ def write(collected: Collected, results: Path) -> dict[str, Any]:
     write_csv(results / "by_type.csv", type_rows(table))
     plots.save(curve_figure(curves, table, "update"), results / "curves.png")
     plots.save(noise_figure(table), results / "noise.png")
-    write_json(results / INPUTS, {"fingerprint": fingerprint(collected)})
+    digests = {name: digest_of(results / name) for name in WRITTEN}
+    write_record(results / INPUTS, {"fingerprint": fingerprint(collected), "files": digests})
     return table
 
 
 def unchanged(collected: Collected, results: Path) -> bool:
     """Whether the results folder is complete and was made from exactly these runs."""
-    files = [*WRITTEN, INPUTS]
-    if not all((results / name).is_file() for name in files):
+    try:
+        inputs = read_record(results / INPUTS)
+        digests = {name: digest_of(results / name) for name in WRITTEN}
+    except (OSError, Damaged):
         return False
-    return json.loads((results / INPUTS).read_text())["fingerprint"] == fingerprint(collected)
+    return inputs == {"fingerprint": fingerprint(collected), "files": digests}
 
 
 def read(results: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import Any
 
 from bpo.evaluate import panel
-from bpo.files import write_json
 from bpo.sandboxes import factory, spec
+from bpo.sealed import Damaged, read_record, write_record
 from reproduce.collect import RULES
 from reproduce.plan import TablePlan
 
@@ -23,11 +22,13 @@ def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
     config = plan.warm_start[0]
     made_of = {"code": start_fingerprint(config), "config": config.hash}
     path = plan.runs / RULES
-    if path.is_file() and made_of.items() <= (old := json.loads(path.read_text())).items():
-        return old
+    with contextlib.suppress(OSError, Damaged):
+        old = read_record(path)
+        if made_of.items() <= old.items():
+            return old
     settings = config.settings
     with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
         tasks = {split: panel(sandbox, split, settings.eval_tasks) for split in settings.eval_splits}
         result = {**made_of, **reference_rows(sandbox, tasks)}
-    write_json(path, result)
+    write_record(path, result)
     return result

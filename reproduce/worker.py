@@ -16,14 +16,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from reproduce import executed
+
 START_TIMEOUT_S = 300
 
 
 def execute(source: Path, target: Path, parameters: dict[str, Any]) -> None:
-    """Run a notebook with these parameters, its own folder as working directory; `target` appears when it has ended."""
+    """Run a notebook with these parameters, its own folder as working directory; `target` appears when it has ended.
+
+    Last of all, and only where every cell has run, the record that it is finished.
+    """
     import papermill
 
     target.parent.mkdir(parents=True, exist_ok=True)
+    executed.done_record(target).unlink(missing_ok=True)
     unfinished = target.with_name(f".{target.stem}.unfinished.ipynb")
     try:
         papermill.execute_notebook(
@@ -40,6 +46,7 @@ def execute(source: Path, target: Path, parameters: dict[str, Any]) -> None:
     finally:
         if unfinished.exists():
             os.replace(unfinished, target)
+    executed.finish(target)
 
 
 def main() -> int:

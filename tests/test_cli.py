@@ -177,6 +177,7 @@ def test_training_writes_a_run_folder_named_by_content_and_does_not_repeat_it(tm
         "metrics.jsonl",
         "policy",
         "result.json",
+        "result.json.sha256",
         "tensorboard",
         "trees.jsonl",
     ]

@@ -12,6 +12,7 @@ import pytest
 from places import ROOT
 
 from bpo import child, provenance
+from bpo.config import load_preset
 from bpo.errors import ToolError
 from bpo.git import AUTHOR, git, git_text
 from bpo.sandboxes.swebench import environments, releases
@@ -155,13 +156,13 @@ def test_files_of_a_test_patch_come_from_the_clone_and_not_from_the_callers_inde
         return f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-one\n+two \n"
 
     row = instance(test_patch=patch("t"), patch=patch("g"))
-    assert environments._with_tests(source, "HEAD", row) == ({"t": b"two \n"}, [])
+    assert environments._with_tests(source, "HEAD", row, tmp_path / "index") == ({"t": b"two \n"}, [])
     assert git_text(source, "status", "--porcelain") == ""
 
 
 def test_the_origin_of_a_result_names_this_repository(hostile, monkeypatch):
     theirs = git_text(hostile, "rev-parse", "HEAD").strip()
-    commit = provenance.record("toy")["commit"]
+    commit = provenance.record(load_preset("smoke").run("rloo", "toy", 0), "code")["commit"]
     assert commit != theirs
     assert commit == (git_text(ROOT, "rev-parse", "HEAD").strip() if (ROOT / ".git").exists() else "")
 

@@ -112,7 +112,7 @@ def test_a_failure_leaves_the_rest_intact_and_is_made_up_for_alone(world, first)
     failed = reproduce(world)
     assert failed.exit_code == 1, failed.output
     assert "0 runs trained, 2 were finished" in failed.output
-    assert "failed: grpo N3, seed 0: BadInput" in " ".join(failed.output.split())
+    assert "failed: grpo N3, seed 0: Damaged" in " ".join(failed.output.split())
     executed = nbformat.read(damaged.folder / "notebook.ipynb", as_version=4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     assert any(output.output_type == "error" and "is damaged" in output.evalue for output in outputs)

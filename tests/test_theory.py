@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 import numpy as np
 import pytest
 from places import ROOT
 
 from bpo import select
+from bpo.git import git_text
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import Growth, grow
 from bpo.sandboxes.toy import ToyTree
@@ -21,9 +21,8 @@ SECTIONS = set(re.findall(r"^## (\d+)\.", THEORY, re.M))
 
 def texts() -> dict[str, str]:
     """Every file of the repository that is text and may cite, by name."""
-    command = ["git", "ls-files", "-co", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    names = [name for name in listed.stdout.splitlines() if name.endswith((".py", ".md", ".ipynb"))]
+    listed = git_text(ROOT, "ls-files", "-co", "--exclude-standard", "-z").split("\0")
+    names = [name for name in listed if name.endswith((".py", ".md", ".ipynb"))]
     return {name: (ROOT / name).read_text(encoding="utf-8") for name in names if (ROOT / name).is_file()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -25,6 +27,7 @@ from bpo.policies.score import pack, read_before, token_log_probs
 from bpo.policies.settings import hub_name
 from bpo.policy import Decision
 from bpo.sandbox import Observation
+from bpo.sealed import DIGESTS, check_folder, seal_folder
 
 Step = tuple[Context, Decision]
 
@@ -298,9 +301,15 @@ class LMPolicy:
         folder.mkdir(parents=True, exist_ok=True)
         with _no_bars():
             model = lora.merged(copy.deepcopy(self.model)) if lora.adapted(self.model) else self.model
-            model.save_pretrained(folder)
+            try:
+                model.save_pretrained(folder)
+            except SafetensorError as error:
+                # It says what the system said in words alone.
+                full = errno.ENOSPC if f"os error {errno.ENOSPC}" in str(error) else errno.EIO
+                raise OSError(full, str(error), str(folder)) from None
         self.tokenizer.save_pretrained(folder)
         (folder / "policy.json").write_text(to_json(self.settings, indent=1) + "\n")
+        seal_folder(folder)
 
     @classmethod
     def of(cls, model, tokenizer, *, device: str = "cpu", dtype: str = "float32", **settings) -> LMPolicy:
@@ -327,6 +336,8 @@ class LMPolicy:
             raise BadInput(
                 f"no model folder {str(folder)!r} (a folder written by save, or a hub name while HF_HUB_OFFLINE is unset)"
             )
+        if (path / DIGESTS).exists():
+            check_folder(path)
         saved = path / "policy.json"
         settings = (json.loads(saved.read_text()) if saved.exists() else {}) | settings
         try:

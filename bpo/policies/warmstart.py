@@ -22,6 +22,7 @@ from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.tiny import tiny_model, train_tokenizer
 from bpo.provenance import module_code
 from bpo.sandbox import Sandbox
+from bpo.sealed import is_whole
 
 # First words of actions that change nothing in a household; what a hesitant demonstrator does.
 IDLE = ("look", "inventory", "examine")
@@ -55,7 +56,7 @@ def warm_start(
         return _make(sandbox_factory, recipe, settings, demonstrate, progress)
     folder = cache_dir("warmstart") / fingerprint(sandbox_factory, recipe, settings, demonstrate)
     with locked(folder.with_suffix(".lock")):
-        if not (folder / "policy.json").exists():
+        if not is_whole(folder):
             policy = _make(sandbox_factory, recipe, settings, demonstrate, progress)
             with published(folder) as temporary:
                 policy.save(temporary)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bpo.errors import require
+from bpo.files import write_atomically
 from bpo.viz.palette import GREY, style
 
 Points = Sequence[tuple[float, float]]
@@ -91,9 +91,7 @@ def png(figure: Any) -> bytes:
 
 def save(figure: Any, path: Path) -> None:
     """Write the figure as PNG, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp{os.getpid()}")
-    temporary.write_bytes(png(figure))
-    os.replace(temporary, path)
+    write_atomically(path, png(figure))
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:

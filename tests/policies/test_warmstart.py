@@ -9,6 +9,7 @@ from rooms import room
 
 from bpo.errors import BadInput
 from bpo.policies import warmstart
+from bpo.policies.lm import LMPolicy
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.warmstart import fingerprint, warm_start
 from bpo.provenance import module_code
@@ -88,6 +89,30 @@ def test_a_half_written_folder_is_made_again():
     folder = warmstart.cache_dir("warmstart", fingerprint(Corridor, RECIPE, PolicySettings(), show))
     (folder / "config.json").write_text("{")
     assert warm_start(Corridor, RECIPE, demonstrate=show).begin(room(0)).ids
+
+
+def test_a_damaged_warm_start_is_made_again_and_not_trained_from():
+    """One bit of its weights, a cut, a missing file: the model is the one that was made, to the last digit."""
+    # Copies: a loaded model's weights are the file itself, mapped into memory.
+    made = {name: value.clone() for name, value in warm_start(Corridor, RECIPE, demonstrate=show).state_dict().items()}
+    folder = warmstart.cache_dir("warmstart", fingerprint(Corridor, RECIPE, PolicySettings(), show))
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    place = len(whole) - 1000
+    for damage in (whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :], whole[: len(whole) // 2], None):
+        weights.unlink() if damage is None else weights.write_bytes(damage)
+        again = warm_start(Corridor, RECIPE, demonstrate=show).state_dict()
+        assert all(value.equal(again[name]) for name, value in made.items())
+        assert weights.read_bytes() == whole
+
+
+def test_a_saved_policy_whose_weights_have_changed_is_not_loaded(tmp_path):
+    warm_start(Corridor, RECIPE, demonstrate=show).save(tmp_path / "saved")
+    assert LMPolicy.load(tmp_path / "saved").settings
+    weights = tmp_path / "saved" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x40")
+    with pytest.raises(BadInput, match=r"saved is damaged and cannot be used: model.safetensors has another digest"):
+        LMPolicy.load(tmp_path / "saved")
 
 
 def test_two_processes_at_once_both_end_well(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import random
 from collections.abc import Sequence
@@ -15,11 +14,12 @@ from rich.progress import Progress
 
 from bpo.cache import cache_dir
 from bpo.errors import BadInput, choose
-from bpo.files import locked, write_json
+from bpo.files import locked
 from bpo.sandboxes.codefix.edits import between
 from bpo.sandboxes.codefix.grader import Grader, allowed
 from bpo.sandboxes.codefix.mutate import KINDS, Mutant, mutants
 from bpo.sandboxes.codefix.problems import CodeProblem, bare
+from bpo.sealed import Damaged, read_record, write_record
 
 # Kinds of change, how many at once, and how many lines the function may have, by difficulty.
 DIFFICULTIES = {
@@ -61,9 +61,12 @@ def generated(problems: Sequence[CodeProblem], difficulty: str, grader: Grader) 
     path = cache_dir() / "codefix" / f"{_identity(problems, difficulty)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".lock")):
-        if not path.exists():
-            write_json(path, [asdict(bug) for bug in _made(problems, difficulty, grader)])
-    return [Bug(**{**row, "kinds": tuple(row["kinds"])}) for row in json.loads(path.read_text())]
+        try:
+            rows = read_record(path)["bugs"]
+        except (OSError, Damaged):
+            rows = [asdict(bug) for bug in _made(problems, difficulty, grader)]
+            write_record(path, {"bugs": rows})
+    return [Bug(**{**row, "kinds": tuple(row["kinds"])}) for row in rows]
 
 
 def _identity(problems: Sequence[CodeProblem], difficulty: str) -> str:

@@ -9,16 +9,17 @@ former game, hence memory and disk are bounded by the number of engines that wer
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import os
 import shutil
 import subprocess
-import tempfile
 import threading
 from importlib import metadata, util
 from pathlib import Path
 
 from bpo.cache import cache_dir
+from bpo.files import unfinished_file, writing
+from bpo.sealed import Damaged, read_sealed, write_sealed
 
 LIMIT = 256  # live engines of one process, about 2 MB each; more means that somebody forgot to close sandboxes
 
@@ -118,34 +119,28 @@ def loaded() -> int:
 
 
 def _load_copy() -> Downward:
-    source = _stripped_library()
-    handle, name = tempfile.mkstemp(dir=cache_dir("household"), prefix=".engine-", suffix=".so")
-    os.close(handle)
-    try:
-        shutil.copyfile(source, name)
-        return Downward(Path(name))
-    finally:
-        os.unlink(name)
+    program = _stripped_library()
+    with unfinished_file(cache_dir("household"), ".so") as (handle, path), writing(path):
+        with open(handle, "wb", closefd=False) as file:
+            file.write(program)
+        return Downward(path)
 
 
-def _stripped_library() -> Path:
-    """The library without symbols in the cache, made on first use; the shipped file where `strip` is missing or fails."""
+def _stripped_library() -> bytes:
+    """The library without symbols, from the cache where it is whole; as it was shipped where `strip` is missing or fails."""
     spec = util.find_spec("fast_downward")
     source = Path(spec.submodule_search_locations[0]) / "libdownward.so"
     stat = source.stat()
     target = cache_dir("household") / f"downward-{version()}-{stat.st_size}-{stat.st_mtime_ns}.so"
-    if target.exists():
-        return target
+    with contextlib.suppress(OSError, Damaged):
+        return read_sealed(target)
     if shutil.which("strip") is None:
-        return source
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".tmp-", suffix=".so")
-    os.close(handle)
-    done = subprocess.run(["strip", "-o", temporary, str(source)], capture_output=True, check=False)
-    if done.returncode != 0:
-        os.unlink(temporary)
-        return source
-    os.replace(temporary, target)
-    return target
+        return source.read_bytes()
+    with unfinished_file(target.parent, ".so") as (_, temporary):
+        done = subprocess.run(["strip", "-o", str(temporary), str(source)], capture_output=True, check=False)
+        program = (temporary if done.returncode == 0 else source).read_bytes()
+    write_sealed(target, program)
+    return program
 
 
 def version() -> str:

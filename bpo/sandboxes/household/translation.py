@@ -17,10 +17,11 @@ from pathlib import Path
 
 from bpo.cache import cache_dir
 from bpo.errors import BadInput
-from bpo.files import to_json, write_atomically
+from bpo.files import to_json
 from bpo.sandboxes.household.downward import version
+from bpo.sealed import Damaged, read_sealed, write_sealed
 
-FORMAT = 1
+FORMAT = 2
 KEEP = 4096  # cached problems, 3-30 kB each; beyond it the oldest quarter goes
 
 _translator = threading.Lock()  # the translator replaces sys.argv and sys.stdout while it runs
@@ -51,12 +52,12 @@ def translate(domain: str, problem: str) -> Translation:
     """Return the translation of (domain, problem), from the cache where it is there and whole."""
     key = hashlib.sha256(json.dumps([FORMAT, version(), domain, problem]).encode()).hexdigest()
     path = cache_dir("household", "translations") / f"{key}.z"
-    with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
-        return _decode(path.read_bytes())
+    with contextlib.suppress(OSError, Damaged):
+        return _decode(read_sealed(path))
     found = _translate(domain, problem)
-    with contextlib.suppress(OSError):  # a full or read-only disk costs time, not the run
+    with contextlib.suppress(OSError, BadInput):  # a full or read-only disk costs time, not the run
         _make_room(path.parent)
-        write_atomically(path, zlib.compress(to_json(asdict(found)).encode(), 6))
+        write_sealed(path, zlib.compress(to_json(asdict(found)).encode(), 6))
     return found
 
 

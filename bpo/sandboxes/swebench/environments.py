@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -18,12 +17,13 @@ import yaml
 from bpo import child
 from bpo.cache import cache_dir
 from bpo.errors import BadInput, ToolError, require
-from bpo.files import locked, write_json
+from bpo.files import locked
 from bpo.git import AUTHOR, git, git_text
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.instances import Instance, touched
 from bpo.sandboxes.swebench.recipes import UNTIL, BuildRecipe, recipe
+from bpo.sealed import is_whole, read_record, seal_folder, write_record
 
 READY = "ready.json"
 
@@ -81,14 +81,14 @@ def prepare(
     parts = [instance.name, revision, repr(chosen), *requirements, instance.test_patch, UNTIL]
     folder = _cache() / f"{instance.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
     with locked(folder.with_suffix(".lock")):
-        if not (folder / READY).is_file():
+        if not is_whole(folder):
             shutil.rmtree(folder, ignore_errors=True)
             _make(folder, instance, chosen, source, revision, requirements)
     return _read(folder, instance, chosen)
 
 
 def _read(folder: Path, instance: Instance, chosen: BuildRecipe) -> Prepared:
-    facts = json.loads((folder / READY).read_text())
+    facts = read_record(folder / READY)
     tests = folder / "tests"
     files = {str(path.relative_to(tests)): path.read_bytes() for path in sorted(tests.rglob("*")) if path.is_file()}
     return Prepared(instance, chosen, folder / "tree", folder / "env", files, tuple(facts.pop("removed")), facts)
@@ -97,12 +97,12 @@ def _read(folder: Path, instance: Instance, chosen: BuildRecipe) -> Prepared:
 def _make(
     folder: Path, instance: Instance, chosen: BuildRecipe, source: Path, revision: str, requirements: Sequence[str]
 ) -> None:
-    """Make it all in its place, since environments name their own folder; READY, written last, says that it is whole."""
+    """Make it all in its place, since environments name their own folder; the digests, written last, say that it is whole."""
     tree, environment, tests = folder / "tree", folder / "env", folder / "tests"
     tree.mkdir(parents=True)
     tests.mkdir()
     tracked = _checkout(source, revision, tree)
-    files, removed = _with_tests(source, revision, instance)
+    files, removed = _with_tests(source, revision, instance, folder / "index")
     for path, content in files.items():
         (tests / path).parent.mkdir(parents=True, exist_ok=True)
         (tests / path).write_bytes(content)
@@ -120,7 +120,8 @@ def _make(
         "packages": [line for line in versions if not line.startswith("-e") and " @ " not in line],
         "removed": removed,
     }
-    write_json(folder / READY, facts)
+    write_record(folder / READY, facts)
+    seal_folder(folder)
 
 
 def _commit(source: Path, revision: str, instance: Instance) -> str:
@@ -144,9 +145,9 @@ def _checkout(source: Path, revision: str, tree: Path) -> list[str]:
     return [name for name in names if name and os.path.lexists(tree / name)]
 
 
-def _with_tests(source: Path, revision: str, instance: Instance) -> tuple[dict[str, bytes], list[str]]:
+def _with_tests(source: Path, revision: str, instance: Instance, index_file: Path) -> tuple[dict[str, bytes], list[str]]:
     """The files of the test patch as it leaves them, and those that it removes; BadInput where a patch does not fit."""
-    index = {"GIT_INDEX_FILE": str(_cache() / f"{instance.name}.{os.getpid()}.index")}
+    index = {"GIT_INDEX_FILE": str(index_file)}
     try:
         git(source, "read-tree", revision, variables=index)
         for name, patch in (("test_patch", instance.test_patch), ("patch", instance.patch)):
@@ -162,7 +163,7 @@ def _with_tests(source: Path, revision: str, instance: Instance) -> tuple[dict[s
         contents = {name: git(source, "show", f":{name}", variables=index) for name in names}
         return contents, sorted({name.strip() for name in old} - there)
     finally:
-        Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+        index_file.unlink(missing_ok=True)
 
 
 def _install(tree: Path, environment: Path, instance: Instance, chosen: BuildRecipe, requirements: Sequence[str]) -> None:

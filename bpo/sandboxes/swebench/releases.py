@@ -21,7 +21,10 @@ from bpo.errors import BadInput, ToolError
 from bpo.files import locked, published
 from bpo.git import AUTHOR, git
 from bpo.sandboxes.swebench.instances import Instance
+from bpo.sealed import DIGESTS, is_whole, seal_folder
 
+# Among git's own files, so that the repository holds nothing that it does not know.
+PLACE = f".git/{DIGESTS}"
 INDEX = "https://pypi.org/simple/{project}/"
 # What a repository's tests are started by and its releases leave out. Ours, with the options that the recipe uses.
 SYMPY_TEST = """#!/usr/bin/env python
@@ -46,7 +49,7 @@ def release(instance: Instance, version: str) -> Path:
     folder = cache_dir("swebench").resolve() / "releases" / f"{project}-{version}"
     folder.parent.mkdir(exist_ok=True)
     with locked(folder.with_name(f"{folder.name}.lock")):
-        if not folder.is_dir():
+        if not is_whole(folder, PLACE):
             archive = _source(project, version)
             with published(folder) as made:
                 _unpack(archive, made)
@@ -58,6 +61,7 @@ def release(instance: Instance, version: str) -> Path:
                 git(made, "init", "--quiet", "--initial-branch", "main")
                 git(made, "add", "--all", "--force")
                 git(made, "commit", "--quiet", "--no-verify", "--message", f"{project} {version}", variables=AUTHOR)
+                seal_folder(made, PLACE)
     return folder
 
 

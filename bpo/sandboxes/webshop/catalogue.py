@@ -22,6 +22,7 @@ from bpo.provenance import module_code
 from bpo.sandboxes.webshop import files, folders, generator, postings, records, search, store, vocabulary, words
 from bpo.sandboxes.webshop import goals as goal_rules
 from bpo.sandboxes.webshop.records import Goal, Product
+from bpo.sealed import is_whole, seal_folder
 
 # The most products a search finds.
 MOST = 50
@@ -88,7 +89,7 @@ def open_catalogue(data: str | None = None, size: str = "small", goals: str | No
     key = hashlib.sha256(json.dumps([source, kind, code]).encode()).hexdigest()[:24]
     folder = cache_dir("webshop") / key
     with locked(folder.with_suffix(".lock")):
-        if not folder.exists():
+        if not is_whole(folder):
             products = generator.generate() if data is None else files.read_products(data, size)
             quiet = size == "small" or not Console(stderr=True).is_terminal
             products = track(products, "building the catalogue", console=Console(stderr=True), transient=True, disable=quiet)
@@ -116,6 +117,7 @@ def build(products: Iterable[Product], written: Mapping[str, Sequence[Mapping[st
         # All prices are drawn before the first limit.
         made = goal_rules.synthetic_goals(wanted, rng) if written is None else goal_rules.human_goals(wanted, written, rng)
         write_json(temporary / "goals.json", [astuple(goal) for goal in goal_rules.ordered(made)])
+        seal_folder(temporary)
 
 
 def title_nouns(data: str) -> Nouns:

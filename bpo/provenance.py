@@ -75,6 +75,11 @@ def start_fingerprint(config: RunConfig) -> str:
     return fingerprint.digest([START, *sandbox_roots(config.sandbox)], _neutral)[:12]
 
 
+def code_of(*roots: Any) -> str:
+    """24 hex digits over the code that these functions, classes or "module:name" reach, for keys of caches."""
+    return fingerprint.digest(roots, _neutral)[:24]
+
+
 def sandbox_roots(sandbox: str) -> list[Any]:
     """What a run takes from its sandbox: what makes it, what plays it for a warm start, and its table of logits."""
     from bpo.sandboxes import spec

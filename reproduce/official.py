@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bpo.cache import data_of
 from bpo.errors import BadInput
 from bpo.sealed import Damaged, read_record, write_record
 from reproduce.collect import OFFICIAL, Collected, RowRuns
@@ -35,11 +36,12 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
     best, label = best_row(collected), spec(plan.sandbox).official.label
     config = plan.config(best.row, min(best.runs))
     code, path = collected.start["origin"]["code"], plan.runs / OFFICIAL
+    games = data_of({"data": str(data)})
     try:
         old = read_record(path)
     except (OSError, Damaged):
         old = {}
-    if old.get("code") == code and old.get("run") == config.name:
+    if (old.get("code"), old.get("run"), old.get("games")) == (code, config.name, games):
         return old
     state = checkpoint.load(plan.runs / config.name, "latest")
     if state is None:
@@ -56,7 +58,7 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
     finally:
         for sandbox in sandboxes:
             sandbox.close()
-    result = {"label": label, "code": code, "run": config.name, "rows": rows}
+    result = {"label": label, "code": code, "run": config.name, "games": games, "rows": rows}
     write_record(path, result)
     return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from bpo.cache import data_of
 from bpo.evaluate import panel
 from bpo.sandboxes import factory, spec
 from bpo.sealed import Damaged, read_record, write_record
@@ -20,7 +21,7 @@ def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
     if reference_rows is None:
         return None
     config = plan.warm_start[0]
-    made_of = {"code": start_fingerprint(config), "config": config.hash}
+    made_of = {"code": start_fingerprint(config), "config": config.hash, "data": data_of(config.sandbox_options)}
     path = plan.runs / RULES
     with contextlib.suppress(OSError, Damaged):
         old = read_record(path)

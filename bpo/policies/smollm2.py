@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from importlib.metadata import version
 from pathlib import Path
 
-from bpo.cache import cache_dir
+from bpo.cache import cache_dir, files_of, key_of
 from bpo.errors import BadInput, require
 from bpo.files import locked, published
+from bpo.provenance import code_of
 from bpo.sealed import is_whole, seal_folder
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -22,10 +24,12 @@ def folder() -> Path:
     Load it with `LMPolicy.load` or as `policy: {kind: hf, model: smollm2}`. The weights are what four bits per number
     leave of the original's. BadInput names the pip command where the package is missing.
     """
-    target = cache_dir("smollm2").resolve() / "model"
-    with locked(target.with_name("model.lock")):
+    source = _source()
+    made_by = {name: version(name) for name in ("torch", "transformers", "tokenizers")}
+    target = cache_dir("smollm2").resolve() / f"model-{key_of(files_of(source), made_by, code_of(_convert))}"
+    with locked(target.with_suffix(".lock")):
         if not is_whole(target):
-            _convert(_source(), target)
+            _convert(source, target)
     return target
 
 

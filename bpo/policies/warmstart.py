@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import inspect
-import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from bpo.cache import cache_dir
+from bpo.cache import cache_dir, data_of, key_of
 from bpo.errors import BadInput
 from bpo.files import locked, published
 from bpo.policies.imitation import Episode, Progress, imitate
@@ -20,7 +18,7 @@ from bpo.policies.lm import LMPolicy
 from bpo.policies.prompts import spelled
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.tiny import tiny_model, train_tokenizer
-from bpo.provenance import module_code
+from bpo.provenance import code_of, module_code, parts, versions
 from bpo.sandbox import Sandbox
 from bpo.sealed import is_whole
 
@@ -149,28 +147,33 @@ def transcript(episode: Episode) -> str:
 def fingerprint(
     sandbox_factory: Callable[[], Sandbox], recipe: WarmStart, settings: PolicySettings, demonstrate: Demonstrate
 ) -> str:
-    """Hash of everything that the made policy depends on."""
+    """A key of everything that the made policy depends on: settings, code, versions, and the files that settings name."""
     with contextlib.closing(sandbox_factory()) as sandbox:
-        kind = type(sandbox)
-        options = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
-    here = Path(__file__).parent
-    names = ("warmstart", "imitation", "lm", "lora", "net", "prompts", "score", "prefix_sharing", "tiny", "trie")
-    made_by = [here / f"{name}.py" for name in names]
-    parts = {
-        "recipe": asdict(recipe),
-        "settings": asdict(settings),
-        "sandbox": [kind.__module__, kind.__qualname__, options],
-        "code": {path.name: module_code(path) for path in made_by},
-        "sandbox code": {path.name: module_code(path) for path in _package(kind)},
-        "demonstrations": {path.name: module_code(path) for path in _package(demonstrate)},
-        "versions": {name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
+        kind, facts = type(sandbox), {name: _plain(value) for name, value in vars(sandbox).items()}
+    told = [argument for argument in getattr(sandbox_factory, "args", ()) if isinstance(argument, Mapping)]
+    options = {name: value for mapping in told for name, value in mapping.items()}
+    roots, values = parts(demonstrate)
+    model = {"model": settings.model} if settings.kind == "hf" else {}
+    return key_of(
+        [asdict(recipe), asdict(settings), [kind.__module__, kind.__qualname__]],
+        [facts, _plain(options), data_of({**facts, **options, **model})],
+        [code_of(f"{__name__}:_make"), *map(_code, [kind, *roots]), values],
+        versions(),
+    )
 
 
-def _package(thing) -> list[Path]:
-    """The source files beside the one that defines `thing`: the whole package, or the file alone outside of bpo's sandboxes."""
-    path = Path(inspect.getfile(inspect.unwrap(thing)))
-    # The record of a sandbox says about it and does nothing in it.
-    package = sorted(other for other in path.parent.glob("*.py") if other.name != "spec.py")
-    return package if ".sandboxes." in thing.__module__ else [path]
+def _code(thing: Any) -> str:
+    """The code that a class or function reaches; of one that lies in no package, its file."""
+    try:
+        return code_of(thing)
+    except LookupError:
+        return module_code(Path(inspect.getfile(inspect.unwrap(thing))))
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it: numbers, text, and lists and objects of them; None for what a sandbox works with."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value if isinstance(value, str | int | float | bool) else None

@@ -70,7 +70,7 @@ def test_fingerprint_covers_recipe_settings_and_code(monkeypatch):
         fingerprint(lambda: Corridor(3), RECIPE, PolicySettings(), show),
         base,
     }
-    monkeypatch.setattr(warmstart, "module_code", lambda path: "changed")
+    monkeypatch.setattr(warmstart, "code_of", lambda *roots: "changed")
     assert len(others | {fingerprint(Corridor, RECIPE, PolicySettings(), show)}) == 4
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 
-from bpo.cache import cache_dir
+from bpo.cache import cache_dir, key_of
 from bpo.errors import BadInput, choose
 from bpo.files import locked
+from bpo.provenance import code_of
 from bpo.sandboxes.codefix.edits import between
 from bpo.sandboxes.codefix.grader import Grader, allowed
+from bpo.sandboxes.codefix.judge import judged
 from bpo.sandboxes.codefix.mutate import KINDS, Mutant, mutants
 from bpo.sandboxes.codefix.problems import CodeProblem, bare
+from bpo.sandboxes.shell import open_workspace
 from bpo.sealed import Damaged, read_record, write_record
 
 # Kinds of change, how many at once, and how many lines the function may have, by difficulty.
@@ -70,10 +71,12 @@ def generated(problems: Sequence[CodeProblem], difficulty: str, grader: Grader) 
 
 
 def _identity(problems: Sequence[CodeProblem], difficulty: str) -> str:
-    here = Path(__file__).parent
-    code = [(here / f"{name}.py").read_text() for name in ("mutate", "edits", "bugs", "judge")]
-    parts = [difficulty, platform.python_version(), *code]
-    return hashlib.sha256("\0".join([*parts, *map(repr, problems)]).encode()).hexdigest()[:24]
+    """A key of what the bugs depend on: problems, difficulty, all code that makes and judges them, and the Python they run in.
+
+    The seconds that a repair may take are measured, so that the kind of machine counts too.
+    """
+    python = [platform.python_implementation(), platform.python_version(), platform.machine()]
+    return key_of([asdict(problem) for problem in problems], difficulty, python, code_of(_made, Grader, judged, open_workspace))
 
 
 def _made(problems: Sequence[CodeProblem], difficulty: str, grader: Grader) -> list[Bug]:

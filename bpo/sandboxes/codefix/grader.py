@@ -50,8 +50,12 @@ class Grader:
         self._known: dict[str, ProgramVerdict] = {}
 
     def grade(self, program: str, problem: CodeProblem, seconds: float = FIRST, box: Workspace | None = None) -> ProgramVerdict:
-        """The verdict on one program; `box`, if given, is where it lies, and a fork of it is where it is judged."""
-        key = hashlib.sha256(f"{seconds}\0{problem.tests}\0{program}".encode()).hexdigest()
+        """The verdict on one program, judged in an empty box, or in a fork of the box that it lies in with other files.
+
+        A program can read what lies beside it, so that a verdict holds for this program in this tree.
+        """
+        beside = box.digest() if box else ""
+        key = hashlib.sha256(json.dumps([seconds, problem.tests, program, beside]).encode()).hexdigest()
         if key not in self._known:
             self._known[key] = self._run([_case(program, problem, seconds)], box)[0]
         return self._known[key]

@@ -196,12 +196,13 @@ class CodeFix(Boxed):
     def _verdict(self):
         session = self._session
         if session.repair:
+            # Nothing but the program is in its box.
             program = editing.applied(session.bug.program, self._state.made)
-        else:
-            # Read by a fork, so that looking changes nothing.
-            (fork,) = self._workspace.fork()
-            with closing(fork):
-                program = fork.read(FILE).decode(errors="replace")
+            return self._grader.grade(program, session.problem, session.bug.seconds)
+        # Read by a fork, so that looking changes nothing.
+        (fork,) = self._workspace.fork()
+        with closing(fork):
+            program = fork.read(FILE).decode(errors="replace")
         return self._grader.grade(program, session.problem, session.bug.seconds, self._workspace)
 
     def _passes(self) -> bool:

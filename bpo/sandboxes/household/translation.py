@@ -7,21 +7,21 @@ cache holds what playing needs (planning task, objects, initial facts, action pa
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import sys
 import threading
 import zlib
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
-from bpo.cache import cache_dir
+from bpo.cache import cache_dir, key_of
 from bpo.errors import BadInput
 from bpo.files import to_json
+from bpo.provenance import code_of
 from bpo.sandboxes.household.downward import version
 from bpo.sealed import Damaged, read_sealed, write_sealed
 
-FORMAT = 2
 KEEP = 4096  # cached problems, 3-30 kB each; beyond it the oldest quarter goes
 
 _translator = threading.Lock()  # the translator replaces sys.argv and sys.stdout while it runs
@@ -50,8 +50,7 @@ class Translation:
 
 def translate(domain: str, problem: str) -> Translation:
     """Return the translation of (domain, problem), from the cache where it is there and whole."""
-    key = hashlib.sha256(json.dumps([FORMAT, version(), domain, problem]).encode()).hexdigest()
-    path = cache_dir("household", "translations") / f"{key}.z"
+    path = cache_dir("household", "translations") / f"{key_of(domain, problem, _made_by())}.z"
     with contextlib.suppress(OSError, Damaged):
         return _decode(read_sealed(path))
     found = _translate(domain, problem)
@@ -59,6 +58,12 @@ def translate(domain: str, problem: str) -> Translation:
         _make_room(path.parent)
         write_sealed(path, zlib.compress(to_json(asdict(found)).encode(), 6))
     return found
+
+
+@cache
+def _made_by() -> list[str]:
+    """What translates: our code and the planner's."""
+    return [version(), code_of(_translate, Translation)]
 
 
 def _decode(data: bytes) -> Translation:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from bpo import child
-from bpo.cache import cache_dir
+from bpo.cache import cache_dir, key_of
 from bpo.errors import BadInput, ToolError, require
 from bpo.files import locked
 from bpo.git import AUTHOR, git, git_text
+from bpo.provenance import code_of
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.instances import Instance, touched
@@ -78,13 +79,20 @@ def prepare(
     chosen = recipe(instance)
     requirements, pinned_python = ([], None) if pins is None else pinned(Path(pins), chosen)
     chosen = replace(chosen, python=python or pinned_python or chosen.python)
-    parts = [instance.name, revision, repr(chosen), *requirements, instance.test_patch, UNTIL]
-    folder = _cache() / f"{instance.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
+    folder = _cache() / f"{instance.name}-{_identity(instance, revision, chosen, requirements)}"
     with locked(folder.with_suffix(".lock")):
         if not is_whole(folder):
             shutil.rmtree(folder, ignore_errors=True)
             _make(folder, instance, chosen, source, revision, requirements)
     return _read(folder, instance, chosen)
+
+
+def _identity(instance: Instance, revision: str, chosen: BuildRecipe, requirements: Sequence[str]) -> str:
+    """A key of what tree and environment depend on. The function that reads logs is no part of it: it comes afterwards."""
+    told = {field.name: getattr(chosen, field.name) for field in fields(chosen) if field.name != "parser"}
+    wanted = [instance.name, instance.version, instance.test_patch, instance.patch]
+    made_by = [code_of(_make), UNTIL, interpreter(chosen.python), platform.machine()]
+    return key_of(wanted, revision, {**told, "variables": dict(chosen.variables)}, list(requirements), made_by)
 
 
 def _read(folder: Path, instance: Instance, chosen: BuildRecipe) -> Prepared:

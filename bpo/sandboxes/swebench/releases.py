@@ -16,10 +16,11 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from bpo.cache import cache_dir
+from bpo.cache import cache_dir, key_of
 from bpo.errors import BadInput, ToolError
 from bpo.files import locked, published
 from bpo.git import AUTHOR, git
+from bpo.provenance import code_of
 from bpo.sandboxes.swebench.instances import Instance
 from bpo.sealed import DIGESTS, is_whole, seal_folder
 
@@ -46,14 +47,16 @@ def release(instance: Instance, version: str) -> Path:
     project = instance.repo.split("/")[1]
     if not version or not set(version.lower()) <= set("0123456789abcdefghijklmnopqrstuvwxyz.+-"):
         raise BadInput(f"the release {version!r} is no version, like 2.27.0")
-    folder = cache_dir("swebench").resolve() / "releases" / f"{project}-{version}"
+    added = ADDED.get(instance.repo, ())
+    key = key_of(instance.repo, version, added, AUTHOR, code_of(_unpack, _source))
+    folder = cache_dir("swebench").resolve() / "releases" / f"{project}-{version}-{key}"
     folder.parent.mkdir(exist_ok=True)
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not is_whole(folder, PLACE):
             archive = _source(project, version)
             with published(folder) as made:
                 _unpack(archive, made)
-                for name, text in ADDED.get(instance.repo, ()):
+                for name, text in added:
                     if not (made / name).exists():
                         (made / name).parent.mkdir(exist_ok=True)
                         (made / name).write_text(text)

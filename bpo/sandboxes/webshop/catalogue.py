@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import json
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
@@ -15,11 +14,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from bpo.cache import cache_dir
+from bpo.cache import cache_dir, key_of
 from bpo.errors import BadInput, choose, require
 from bpo.files import locked, published, write_json
-from bpo.provenance import module_code
-from bpo.sandboxes.webshop import files, folders, generator, postings, records, search, store, vocabulary, words
+from bpo.provenance import code_of, versions
+from bpo.sandboxes.webshop import files, generator, search, store
 from bpo.sandboxes.webshop import goals as goal_rules
 from bpo.sandboxes.webshop.records import Goal, Product
 from bpo.sealed import is_whole, seal_folder
@@ -66,12 +65,13 @@ class Catalogue:
         return self._nouns(asin)
 
 
-@cache
 def open_catalogue(data: str | None = None, size: str = "small", goals: str | None = None) -> Catalogue:
     """The catalogue of a folder with WebShop's files, or the embedded one; built into the cache where it is not there yet.
 
     size   "small" or "full": which of the two file sets of the folder
     goals  "synthetic" or "human"; default: synthetic, but human in the full catalogue, whose synthetic goals are too many
+
+    Sandboxes of a process share a catalogue as long as its files do not change.
 
     Errors: BadInput for a folder without the files, and where the goals or the nouns of titles cannot be had.
     """
@@ -80,14 +80,22 @@ def open_catalogue(data: str | None = None, size: str = "small", goals: str | No
     if data is None:
         if (size, kind) != ("small", "synthetic"):
             raise BadInput("the embedded catalogue is small and has synthetic goals; other sizes and goals need data=FOLDER")
-        source, nouns = [_code(generator), _code(vocabulary)], generator.title_nouns
-    else:
-        if (size, kind) == ("full", "synthetic"):
-            raise BadInput("the full catalogue has goals written by people only: goals must be 'human'")
-        source, nouns = files.identity(data, size), title_nouns(data)
-    code = [_code(module) for module in (files, folders, goal_rules, postings, records, search, store, words)]
-    key = hashlib.sha256(json.dumps([source, kind, code]).encode()).hexdigest()[:24]
-    folder = cache_dir("webshop") / key
+        return _opened(None, size, kind, "", str(cache_dir("webshop")))
+    if (size, kind) == ("full", "synthetic"):
+        raise BadInput("the full catalogue has goals written by people only: goals must be 'human'")
+    return _opened(os.path.abspath(data), size, kind, key_of(files.identity(data, size)), str(cache_dir("webshop")))
+
+
+def _versions() -> dict[str, str]:
+    """Of the packages that read and stem texts, and shuffle goals."""
+    return {name: number for name, number in versions().items() if name in ("python", "numpy", "nltk", "regex")}
+
+
+@cache
+def _opened(data: str | None, size: str, kind: str, identity: str, place: str) -> Catalogue:
+    nouns = generator.title_nouns if data is None else title_nouns(data)
+    made_by = [code_of(build, generator.generate, files.read_products, files.human_goals), _versions()]
+    folder = Path(place) / key_of(data, size, kind, identity, made_by)
     with locked(folder.with_suffix(".lock")):
         if not is_whole(folder):
             products = generator.generate() if data is None else files.read_products(data, size)
@@ -154,7 +162,3 @@ def _goal(entry: Sequence[Any]) -> Goal:
     asin, text, attributes, options, upper, weight = entry
     chosen = tuple(option if isinstance(option, str) else tuple(option) for option in options)
     return Goal(asin, text, tuple(attributes), chosen, upper, weight)
-
-
-def _code(module: Any) -> str:
-    return module_code(Path(inspect.getfile(module)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from bpo.cache import files_of
 from bpo.errors import BadInput, choose, require
 from bpo.sandboxes.webshop.records import Product, product_of
 
@@ -50,13 +51,13 @@ def describe(folder: str | Path) -> dict[str, Source]:
 
 
 def identity(folder: str | Path, size: str = "small") -> list[list[Any]]:
-    """[name, bytes, time of change] of the files of a catalogue and its goals: equal where nothing has changed.
+    """[name, bytes, times of change] of the files of a catalogue, its goals and nouns: equal where nothing has changed.
 
     BadInput as `read_products`.
     """
     source = _source(folder, size)
-    paths = [source.products, source.attributes, *_present(folder, HUMAN_GOALS)]
-    return [[str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+    paths = [source.products, source.attributes, *_present(folder, HUMAN_GOALS), *_present(folder, NOUNS)]
+    return [facts for path in paths for facts in files_of(path)]
 
 
 def read_products(folder: str | Path, size: str = "small") -> Iterator[Product]:

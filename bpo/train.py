@@ -19,7 +19,7 @@ from bpo import checkpoint, finite, tree_log, update
 from bpo.config import RunConfig
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
-from bpo.files import to_json, write_atomically
+from bpo.files import lines, to_json, write_atomically
 from bpo.initial import initial_policy
 from bpo.objective import ppo_clip
 from bpo.policy import Policy
@@ -236,7 +236,7 @@ class Trainer:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The rows of a metrics.jsonl; a last line that was cut off by a kill is left out."""
     rows = []
-    for line in path.read_text().splitlines():
+    for line in lines(path.read_text(encoding="utf-8")):
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError:

@@ -153,7 +153,21 @@ def fingerprint(
         kind = type(sandbox)
         options = {name: value for name, value in vars(sandbox).items() if isinstance(value, (str, int, float, bool))}
     here = Path(__file__).parent
-    names = ("warmstart", "imitation", "lm", "lora", "net", "prompts", "score", "spelling", "text", "prefix_sharing", "tiny", "trie")
+    names = (
+        "warmstart",
+        "imitation",
+        "lm",
+        "lora",
+        "master_weights",
+        "net",
+        "prompts",
+        "score",
+        "spelling",
+        "text",
+        "prefix_sharing",
+        "tiny",
+        "trie",
+    )
     made_by = [here / f"{name}.py" for name in names]
     parts = {
         "recipe": asdict(recipe),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput, require
+from bpo.files import lines
 
 TEXT = ("instance_id", "repo", "version", "base_commit", "created_at", "problem_statement", "patch", "test_patch")
 LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
@@ -91,10 +92,10 @@ def _parquet(file: Path) -> list[Any]:
 def _json_lines(file: Path) -> list[Any]:
     rows = []
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        found = lines(file.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise BadInput(f"{file} is no text; rows must be in a .parquet file or in JSON lines") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(found, start=1):
         if line.strip():
             try:
                 rows.append(json.loads(line))

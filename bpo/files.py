@@ -86,6 +86,15 @@ def _disk(path: str | os.PathLike) -> str:
     return str(place)
 
 
+def lines(text: str) -> list[str]:
+    """The lines of a text: what newlines end, and what is left after the last.
+
+    Unlike `splitlines`, which also cuts at separators (U+2028, form feeds, ...) that JSON and programs hold inside their lines.
+    """
+    *ended, rest = text.split("\n")
+    return [*ended, rest] if rest else ended
+
+
 def write_json(path: Path, value: Mapping[str, Any] | list) -> None:
     """Write JSON (see `to_json`) with sorted keys, so that equal results are equal files."""
     write_atomically(path, to_json(value, indent=1, sort_keys=True) + "\n")

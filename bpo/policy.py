@@ -62,7 +62,7 @@ class Policy(Protocol):
                        log-probability of every free token, in order of the steps and of the tokens within them, and `owner`
                        int64 tensor [T] with the index of the step each belongs to. Differentiable in `parameters()`
     batches            splits the steps into lists of indices that fit into memory together
-    context_size       number of tokens before the next decision (a count of steps for policies without tokens)
+    context_size       number of tokens along the path before the next decision (of steps, for policies without tokens)
     """
 
     def begin(self, observation: Observation) -> Any: ...

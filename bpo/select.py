@@ -26,7 +26,7 @@ class Boundary:
     """What a selector may know of one decision boundary.
 
     depth     decisions since the reset; a pause inside an action ends a decision, so such an action counts several times
-    position  context tokens before the decision
+    position  tokens along the path before the decision
     entropy   nats, of the policy's first free token in this state
     actions   number of admissible actions, or -1 where any text is allowed
     coin      uniform in [0, 1), drawn from a stream of its own: independent of every action

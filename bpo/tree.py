@@ -46,7 +46,7 @@ class Tree:
     reward         float64 [n] reward of the edge into the node; 0 at the root
     entropy        float64 [n] nats, of the policy at the boundary in this state; nan where no action was drawn
     actions        int64 [n]   number of admissible actions in this state; -1 where any text is allowed, 0 at a leaf
-    position       int64 [n]   context tokens before the decision in this state
+    position       int64 [n]   tokens along the path before the decision in this state (its prompt may show fewer)
     steps          n entries   the Step of the edge into the node; None at the root
     outcome        n entries   plain facts about the state (won, truncated, ...), as the sandbox gave them
     auxiliary      bool [n]    whether it belongs to an auxiliary rollout, which estimates a value: it is in no batch, has no

@@ -12,6 +12,7 @@ import torch
 from bpo.errors import BadInput
 from bpo.finite import require_finite, require_weights
 from bpo.policies.lm import LMPolicy, Step
+from bpo.policies.master_weights import MasterWeights
 from bpo.policies.prompts import Context
 from bpo.policy import Decision
 from bpo.sandbox import Observation
@@ -46,7 +47,8 @@ def imitate(
     The loss is the mean negative log-probability (nats) of a demonstrated action in the policy's own distribution, plus
     `text_weight` times the mean over the tokens of the observations, which teaches a new model to spell and copy names.
     AdamW on minibatches of `batch_size` whole episodes, learning rate up for 5 % of the updates and then along a cosine to
-    zero, gradient norm clipped at 1. Everything random (the order of episodes) comes from `seed`.
+    zero, gradient norm clipped at 1. Weights narrower than float32 learn by a float32 copy (see `MasterWeights`). Everything
+    random (the order of episodes) comes from `seed`.
 
     Returns `action_loss` and `text_loss` (a mean per epoch), and the numbers of `updates` and `tokens` (per epoch).
     Errors: BadInput for a recorded action that was not admissible, or no episodes.
@@ -56,9 +58,11 @@ def imitate(
         raise BadInput("imitation needs at least one episode with at least one action")
     rng = np.random.default_rng(seed)
     parameters = policy.parameters()
-    optimiser = torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay)
+    optimiser = MasterWeights(
+        parameters, lambda weights: torch.optim.AdamW(weights, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay)
+    )
     updates = epochs * math.ceil(len(lessons) / batch_size)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda update: warmup_cosine(update, updates))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser.optimiser, lambda update: warmup_cosine(update, updates))
     history: dict[str, list[float]] = {"action_loss": [], "text_loss": []}
     done = 0
     for _ in range(epochs):
@@ -69,7 +73,7 @@ def imitate(
             norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             require_finite(f"imitation, update {done + 1}", {"the loss": sums, "the gradient's norm": norm}, "try a smaller lr")
             optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+            optimiser.zero_grad()
             schedule.step()
             done += 1
             if progress:

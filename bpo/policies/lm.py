@@ -118,7 +118,8 @@ class LMPolicy:
         return replace(context, ids=ids, draft=draft, parent=context)
 
     def context_size(self, context: Context) -> int:
-        return len(context.ids)
+        """Tokens along the path, which a prompt that is rendered anew may show no more."""
+        return context.travelled
 
     # --- acting
 
@@ -153,6 +154,9 @@ class LMPolicy:
         if self._constrained:
             return TrieDecoder(self._style.codec.trie(_listed(actions)))
         parse, limit = lambda tokens: self._style.parse(tokens, actions), self.settings["max_action_tokens"]
+        if self._net.positions is not None:
+            # The last token is not read, so it needs no position.
+            limit = min(limit, len(context.draft) + self._net.positions - len(context.ids) + 1)
         return FreeDecoder(self._style.ended, parse, limit, context.draft, self._pauses, self.tokenizer.decode)
 
     def _pauses(self, written: list[int]) -> bool:
@@ -194,7 +198,8 @@ class LMPolicy:
     def decide(self, context: Context, action: str) -> Decision:
         """The decision that writes `action` here, without a forward pass: log-probabilities of its choices are nan.
 
-        For teacher forcing. Free writing wraps the action as its style expects it, without any thoughts.
+        For teacher forcing. Free writing wraps the action as its style expects it, without any thoughts. BadInput for an
+        action that is not admissible, or that the tokenizer changes.
         """
         codec = self._style.codec
         if self._constrained:
@@ -202,6 +207,8 @@ class LMPolicy:
         else:
             tokens = self._style.written(action)
             choices = (None,) * len(tokens)
+            if self._style.parse(list(tokens), None) != action:
+                raise BadInput(f"the action {action!r} cannot be written freely: the tokenizer does not keep it as it is")
         log_probs = tuple(0.0 if ids is not None and len(ids) == 1 else float("nan") for ids in choices)
         return Decision(action, tokens, log_probs, choices, entropy=float("nan"))
 
@@ -219,6 +226,7 @@ class LMPolicy:
         if not places:
             return torch.zeros(0, requires_grad=True), torch.zeros(0, dtype=torch.int64)
         rows, row_of = pack([read_before(*step) for step in steps])
+        self._net.check_length(max(map(len, rows)))
         where = [(row_of[step], len(steps[step][0].ids) + j - 1) for step, j in places]
         planned = self._plan(rows)
         if planned is not None:

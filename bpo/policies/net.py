@@ -5,18 +5,21 @@ from __future__ import annotations
 import torch
 from transformers.cache_utils import DynamicLayer
 
+from bpo.errors import BadInput
 from bpo.policies.lora import adapted
 
 
 class Net:
     """Wraps any `AutoModelForCausalLM`; finds out once, on two tokens, which short cuts its architecture allows.
 
+    positions  most tokens of a sequence that the model can tell apart, None where there is no such number
     kv_shape   (2 x layers, heads, head size) if every layer keeps plain keys and values of one shape, else None
     pair_cost  arithmetic of one token's attention to one other, relative to that of reading a token without attention
     """
 
     def __init__(self, model):
         self.model = model.eval()  # no dropout, so that rollout and training see the same distribution
+        self.positions = _positions(model.config.get_text_config())
         # Adapters stand around the model, inside of which their layers are.
         self._base = (model.get_base_model() if adapted(model) else model).base_model
         with torch.no_grad():
@@ -45,6 +48,14 @@ class Net:
         hidden = getattr(self._base(input_ids=probe, attention_mask=torch.ones_like(probe)), "last_hidden_state", None)
         return head is not None and hidden is not None and torch.allclose(head(hidden), logits, atol=1e-4, rtol=1e-4)
 
+    def check_length(self, tokens: int) -> None:
+        """Raise BadInput where a sequence of so many tokens is longer than the model can read."""
+        if self.positions is not None and tokens > self.positions:
+            raise BadInput(
+                f"a path has {tokens} tokens, but the model reads at most {self.positions} (max_position_embeddings): "
+                "use prompt 'windowed', fewer or shorter steps, or a model that reads more"
+            )
+
     def logits_at(self, ids, where, *, mask, position_ids=None, cache=None) -> torch.Tensor:
         """Logits [n, vocabulary] in float32 at the (row, column) index pair `where` of the token ids [rows, columns].
 
@@ -72,6 +83,16 @@ class Net:
     def version(self) -> tuple:
         """Changes when a parameter is written to (an optimiser step, a loaded state): what was cached before is stale."""
         return sum(p._version for p in self.model.parameters()), sum(p.data_ptr() for p in self.model.parameters())
+
+
+def _positions(config) -> int | None:
+    """Learned positions end there; rotary ones go on, but a model has never seen those."""
+    stated = getattr(config, "max_position_embeddings", None)
+    # Where rotary positions are stretched, some configurations state what they were before.
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    before, factor = rope.get("original_max_position_embeddings"), rope.get("factor")
+    stretched = int(before * factor) if before and factor else 0
+    return None if stated is None else max(stated, stretched)
 
 
 def _kv_shape(cache) -> tuple[int, int, int] | None:

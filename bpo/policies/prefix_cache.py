@@ -217,6 +217,7 @@ class CachedRows:
 
     def __init__(self, net, store: PrefixStore, ids: Sequence[Ids]):
         self._net, self._store = net, store
+        net.check_length(max(map(len, ids)))
         self._ids, self._lengths = list(ids), [0] * len(ids)
         self._known: list[torch.Tensor | None] = [None] * len(ids)
         layers, heads, size = net.kv_shape
@@ -242,6 +243,7 @@ class CachedRows:
     def feed(self, tokens: Sequence[Ids]) -> tuple[torch.Tensor, list[int]]:
         """Append tokens[i] (at least one) to row i, and read the rows."""
         self._ids = [old + new for old, new in zip(self._ids, tokens, strict=True)]
+        self._net.check_length(max(map(len, self._ids)))
         self._make_room(max(map(len, self._ids)))
         for row, state in enumerate(self._known):
             # Only where all was known before can somebody have gone on before.
@@ -333,6 +335,7 @@ class PlainRows:
         self._net, self._ids = net, list(ids)
 
     def read(self) -> tuple[torch.Tensor, list[int]]:
+        self._net.check_length(max(map(len, self._ids)))
         ids, mask = pad(self._ids, self._net.device)
         last = (torch.arange(len(ids), device=ids.device), mask.sum(1) - 1)
         return self._net.logits_at(ids, last, mask=mask), [len(row) for row in self._ids]

@@ -13,8 +13,7 @@ Node = dict  # token id -> Node; a finished action is a str instead of a Node
 def build(encoded: Mapping[str, tuple[int, ...]]) -> Node:
     """Trie of the encoded actions; its leaves are the action texts.
 
-    The encodings must be free of prefixes (end each with the same terminator). Actions that share an encoding cannot be told
-    apart by the policy: the first one keeps it.
+    BadInput unless the encodings differ and are free of prefixes (end each with the same terminator).
     """
     root: Node = {}
     for action, ids in encoded.items():
@@ -25,8 +24,11 @@ def build(encoded: Mapping[str, tuple[int, ...]]) -> Node:
                 raise BadInput(
                     f"the tokens of action {node!r} begin those of {action!r}: give every action the same terminator"
                 )
-        if isinstance(node.setdefault(ids[-1], action), dict):
+        there = node.setdefault(ids[-1], action)
+        if isinstance(there, dict):
             raise BadInput(f"the tokens of action {action!r} begin those of another: a terminator must close them")
+        if there != action:
+            raise BadInput(f"the actions {there!r} and {action!r} have the same tokens")
     return root
 
 
@@ -42,13 +44,20 @@ def forced(node: Node | str) -> tuple[tuple[int, ...], Node | str]:
 class ActionCodec:
     """Token ids of actions and tries of action lists, remembered, since the same ones return at every step.
 
+    text        token ids of a text
     lead        text before every action (a space after a cue that ends in a letter or sign)
     terminator  ids that close every action, so that no action is a prefix of another
     spell       how an action is written
     """
 
-    def __init__(self, tokenizer, lead: str, terminator: tuple[int, ...], spell: Callable[[str], str] = str):
-        self._tokenizer = tokenizer
+    def __init__(
+        self,
+        text: Callable[[str], tuple[int, ...]],
+        lead: str,
+        terminator: tuple[int, ...],
+        spell: Callable[[str], str] = str,
+    ):
+        self._text = text
         self._lead = lead
         self._terminator = terminator
         self._spell = spell
@@ -56,17 +65,40 @@ class ActionCodec:
         self.trie = lru_cache(maxsize=4_096)(self._trie)
 
     def _encode(self, action: str) -> tuple[int, ...]:
-        return (*self._tokenizer.encode(self._lead + self._spell(action), add_special_tokens=False), *self._terminator)
+        return (*self._text(self._lead + self._spell(action)), *self._terminator)
 
     def _trie(self, actions: tuple[str, ...]) -> Node:
-        return build({action: self.encode(action) for action in actions})
+        return build(self._apart(actions))
+
+    def _apart(self, actions: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+        """The ids of each action; one that has another's, since the tokenizer sees no difference, is written with a number."""
+        found: dict[str, tuple[int, ...]] = {}
+        taken: set[tuple[int, ...]] = set()
+        for action in dict.fromkeys(actions):
+            names = (action, *(f"{action} ({number})" for number in range(2, len(actions) + 1)))
+            ids = next((ids for ids in map(self.encode, names) if ids not in taken), None)
+            if ids is None:
+                raise BadInput(f"the tokenizer cannot tell the action {action!r} from others that are listed with it")
+            found[action] = ids
+            taken.add(ids)
+        return found
 
     def path(self, actions: tuple[str, ...], action: str) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
         """The tokens of `action` and, for each, the ids allowed there; BadInput if it is not among `actions`."""
         if action not in actions:
             raise BadInput(f"action {action!r} is not admissible here (admissible: {', '.join(actions)})")
-        tokens, node, choices = self.encode(action), self.trie(actions), []
+        node, choices = self.trie(actions), []
+        tokens = self.encode(action)
+        if _leaf(node, tokens) != action:
+            tokens = self._apart(actions)[action]
         for token in tokens:
             choices.append(tuple(sorted(node)))
             node = node[token]
         return tokens, tuple(choices)
+
+
+def _leaf(node: Node, tokens: tuple[int, ...]) -> str | None:
+    """The action that these tokens lead to."""
+    for token in tokens:
+        node = node.get(token, {}) if isinstance(node, dict) else {}
+    return node if isinstance(node, str) else None

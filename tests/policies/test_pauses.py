@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -39,7 +41,7 @@ def test_trees_branch_inside_actions(make_policy, sandboxes, prompt):
                 assert step.decision.action == policy.tokenizer.decode(step.decision.tokens)
                 assert len(step.decision.tokens) == 4
                 assert (tree.reward[node], tree.outcome[node], tree.actions[node]) == (0.0, {}, -1)
-                assert tree.position[node] == len(step.context.ids) + 4
+                assert tree.position[node] == tree.position[tree.parent[node]] + 4
                 # What follows goes on from these tokens, in the same state.
                 for child in tree.children[node]:
                     following = tree.steps[child].context
@@ -67,6 +69,22 @@ def test_trees_branch_inside_actions(make_policy, sandboxes, prompt):
         with torch.no_grad():
             next_token = policy.model(ids).logits[0, -1].log_softmax(-1)
         assert decision.entropy == pytest.approx(float(-(next_token.exp() * next_token).sum()), abs=1e-4)
+
+
+@pytest.mark.parametrize("prompt", ["transcript", "windowed"])
+def test_a_gap_of_tokens_leaves_room_for_all_branch_points(make_policy, sandboxes, prompt):
+    """Prompts that are rendered anew stay as long as they are; the path goes on, and with it the places to branch."""
+    policy = make_policy(prompt=prompt)
+    growth = Growth(Threshold(0.0, Spacing(gap=24, unit="tokens")), points=4, width=4)
+    trees, ledger = grow(sandboxes[0].tasks("train")[:4], sandboxes, policy, growth, (0,))
+    for tree in trees:
+        assert all(
+            tree.position[tree.parent[node]] < tree.position[node] for node in range(1, len(tree)) if tree.children[node]
+        )
+        points = [int(tree.position[node]) for node in tree.branch_points]
+        assert min(b - a for a, b in itertools.pairwise(points)) >= 24
+    assert [len(tree.branch_points) for tree in trees] == [4] * 4
+    assert ledger.returns == 4 * (1 + 4 * 3)
 
 
 def test_pauses_after_texts(make_policy):

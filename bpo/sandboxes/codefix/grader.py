@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bpo.sandboxes.codefix import judge
+from bpo.sandboxes.codefix import judge, source
 from bpo.sandboxes.codefix.problems import CodeProblem
 from bpo.sandboxes.shell import Limits, Workspace, open_workspace
 from bpo.sandboxes.shell.host import interpreter
@@ -49,15 +49,21 @@ class Grader:
         self._workspace = open_workspace(None, interpreter(), tier, LIMITS, allow_unsafe=allow_unsafe)
         self._known: dict[str, ProgramVerdict] = {}
 
-    def grade(self, program: str, problem: CodeProblem, seconds: float = FIRST, box: Workspace | None = None) -> ProgramVerdict:
-        """The verdict on one program, judged in an empty box, or in a fork of the box that it lies in with other files.
+    def grade(
+        self, program: str | bytes, problem: CodeProblem, seconds: float = FIRST, box: Workspace | None = None
+    ) -> ProgramVerdict:
+        """The verdict on one program, as text or as its file, judged in an empty box or in a fork of the box that it lies in.
 
         A program can read what lies beside it, so that a verdict holds for this program in this tree.
         """
+        try:
+            text = source.decoded(source.encoded(program) if isinstance(program, str) else program)
+        except SyntaxError as error:
+            return ProgramVerdict("fail", type(error).__name__, 0.0)
         beside = box.digest() if box else ""
-        key = hashlib.sha256(json.dumps([seconds, problem.tests, program, beside]).encode()).hexdigest()
+        key = hashlib.sha256(json.dumps([seconds, problem.tests, text, beside]).encode()).hexdigest()
         if key not in self._known:
-            self._known[key] = self._run([_case(program, problem, seconds)], box)[0]
+            self._known[key] = self._run([_case(text, problem, seconds)], box)[0]
         return self._known[key]
 
     def grade_all(
@@ -104,4 +110,4 @@ def allowed(reference: ProgramVerdict) -> float:
 
 
 def _case(program: str, problem: CodeProblem, seconds: float) -> dict:
-    return {"program": program, "tests": problem.tests, "seconds": seconds}
+    return {"program": program.removeprefix("\ufeff"), "tests": problem.tests, "seconds": seconds}

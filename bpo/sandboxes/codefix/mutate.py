@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bpo.files import lines
+
 BINARY = {
     ast.Add: (ast.Sub,),
     ast.Sub: (ast.Add,),
@@ -53,7 +55,7 @@ def mutants(program: str, entry: str) -> list[Mutant]:
 
 
 def _first_difference(one: str, other: str) -> int:
-    pairs = zip(one.splitlines(), other.splitlines(), strict=False)
+    pairs = zip(lines(one), lines(other), strict=False)
     return next((number for number, (a, b) in enumerate(pairs, start=1) if a != b), min(one.count("\n"), other.count("\n")))
 
 

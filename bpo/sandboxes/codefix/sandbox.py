@@ -12,9 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bpo.errors import BadInput, choose, scalar
+from bpo.files import lines
 from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.codefix import edits as editing
 from bpo.sandboxes.codefix import problems as collections
+from bpo.sandboxes.codefix import source
 from bpo.sandboxes.codefix.bugs import DIFFICULTIES, Bug, generated, given, split
 from bpo.sandboxes.codefix.edits import Edit
 from bpo.sandboxes.codefix.grader import shared
@@ -137,7 +139,7 @@ class CodeFix(Boxed):
         self._open()
         self._session = session = self._start(task)
         self._workspace.restore(self._empty)
-        self._workspace.write(FILE, session.bug.program)
+        self._workspace.write(FILE, source.encoded(session.bug.program))
         if self.visible:
             self._workspace.write("tests.py", f"from solution import *\n{session.problem.tests}")
         self._state = RepairState(
@@ -181,7 +183,7 @@ class CodeFix(Boxed):
     def _free(self, action: str) -> bool:
         """Play a bash command or write the file; True where it submits."""
         if action.startswith(WRITE):
-            self._workspace.write(FILE, action.removeprefix(WRITE))
+            self._workspace.write(FILE, source.encoded(action.removeprefix(WRITE)))
             try:
                 self._workspace.settle()
                 text = f"{FILE} is written."
@@ -202,8 +204,8 @@ class CodeFix(Boxed):
         # Read by a fork, so that looking changes nothing.
         (fork,) = self._workspace.fork()
         with closing(fork):
-            program = fork.read(FILE).decode(errors="replace")
-        return self._grader.grade(program, session.problem, session.bug.seconds, self._workspace)
+            content = fork.read(FILE)
+        return self._grader.grade(content, session.problem, session.bug.seconds, self._workspace)
 
     def _passes(self) -> bool:
         try:
@@ -253,8 +255,8 @@ class CodeFix(Boxed):
 
 def numbered(program: str) -> str:
     """A program with the numbers of its lines, as edits name them."""
-    return "\n".join(f"{number} {line}" for number, line in enumerate(program.splitlines(), start=1))
+    return "\n".join(f"{number} {line}" for number, line in enumerate(lines(program), start=1))
 
 
 def _short(program: str) -> str:
-    return hashlib.sha256(program.encode()).hexdigest()[:8]
+    return hashlib.sha256(program.encode(errors="surrogatepass")).hexdigest()[:8]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from bpo.sandboxes.shell.limits import Result
 
 # A command that prints this line first, and succeeds, hands in the rest of what it prints.
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+# What a fence says of the block that it opens, where that is a command.
+COMMAND = "mswea_bash_command"
 # Longer output is shown without its middle.
 LONGEST, HEAD, TAIL = 10_000, 5_000, 5_000
-_FENCED = re.compile(r"```mswea_bash_command\s*\n(.*?)\n```", re.DOTALL)
+# What opens a here-document; names in small letters are left out, since 1 << n is more common.
+_HERE = re.compile(r"<<-?[ \t]*(?:'([^']+)'|\"([^\"]+)\"|\\?([A-Z_][A-Z0-9_]*))")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\n]*?)[ \t\r]*")
 
 
 def shown(result: Result) -> str:
@@ -30,11 +35,64 @@ def shown(result: Result) -> str:
 
 
 def submission(result: Result) -> str | None:
-    """What a command hands in, None where it does not."""
-    first, _, rest = result.output.lstrip().partition("\n")
+    """What a command hands in, to the byte (see `Result.exact`); None where it does not."""
+    first, _, rest = result.exact.lstrip().partition("\n")
     return rest if result.ended == "exit" and result.code == 0 and first.strip() == SUBMIT else None
 
 
+@dataclass(frozen=True)
+class _Fence:
+    """A line of a message that can open a block or close one: its sign, how many of them, what it says of the block."""
+
+    line: int
+    sign: str
+    length: int
+    info: str
+
+    def closes(self, other: _Fence) -> bool:
+        return self.sign == other.sign and self.length >= other.length and not self.info
+
+
 def commands(message: str) -> list[str]:
-    """The bash commands that a message holds, each in a block fenced as ```mswea_bash_command; a turn must have exactly one."""
-    return [found.strip() for found in _FENCED.findall(message)]
+    """The bash commands that a message holds, each in a block fenced as ```mswea_bash_command; a turn must have exactly one.
+
+    Blocks are read as in CommonMark; a command may hold blocks that name their language. Where fences leave in doubt what the
+    command is (a block is not closed, a here-document neither, or another block comes after a command and could be its rest),
+    the message holds none. A command with fences of its own is never in doubt inside a longer fence.
+    """
+    lines = message.split("\n")
+    fences = [fence for number, line in enumerate(lines) if (fence := _fence(number, line)) is not None]
+    found: list[str] = []
+    open_fences: list[_Fence] = []
+    for fence in fences:
+        if not open_fences:
+            if found and fence.info != COMMAND:
+                return []
+            open_fences.append(fence)
+        elif fence.closes(open_fences[-1]):
+            last = open_fences.pop()
+            if not open_fences and last.info == COMMAND:
+                found.append("\n".join(lines[last.line + 1 : fence.line]))
+        elif open_fences[0].info == COMMAND and fence.sign == open_fences[-1].sign and fence.length >= open_fences[-1].length:
+            open_fences.append(fence)
+    if open_fences or any(_waits(command) for command in found) or not "".join(found).strip():
+        return []
+    return found
+
+
+def _waits(command: str) -> bool:
+    """Whether a command ends before one of its here-documents does; the shell would run it all the same."""
+    lines = command.split("\n")
+    for number, line in enumerate(lines):
+        for found in _HERE.finditer(line):
+            end = next(filter(None, found.groups()))
+            if end not in (later.lstrip("\t") for later in lines[number + 1 :]):
+                return True
+    return False
+
+
+def _fence(number: int, line: str) -> _Fence | None:
+    match = _FENCE.fullmatch(line)
+    if match is None or (match[1][0] == "`" and "`" in match[2]):
+        return None
+    return _Fence(number, match[1][0], len(match[1]), match[2])

@@ -207,7 +207,7 @@ class ContainerTier:
             done = self._ask("inspect", "--size", "--format", "{{.SizeRw}}", container)
             if done.returncode == 0 and done.stdout.strip().isdigit() and int(done.stdout) > limits.disk:
                 ended = "disk"
-        return result if ended == result.ended else Result(-1, result.output, ended, result.seconds)
+        return result if ended == result.ended else Result(-1, result.output, ended, result.seconds, result.raw)
 
     def _differing(self, layer: Image | None, folder: str) -> dict[str, Entry | None]:
         if layer is None:

@@ -82,8 +82,8 @@ class CopyTier:
         finally:
             os.close(reading)
             os.close(writing)
-        output = result.output.replace(str(tree), self.folder).replace(str(tmp), "/tmp")
-        return Result(result.code, output, result.ended, result.seconds)
+        raw = (result.raw or b"").replace(os.fsencode(tree), self.folder.encode()).replace(os.fsencode(tmp), b"/tmp")
+        return Result(result.code, raw.decode(errors="replace"), result.ended, result.seconds, raw)
 
     def _rlimits(self, limits: Limits) -> dict[str, int]:
         # The kernel counts all processes of the user here, not only the box's.

@@ -66,7 +66,8 @@ class Process:
             self._stop()
         code = self._popen.returncode
         code = -1 if ended != "exit" else 128 - code if code < 0 else code
-        return Result(code, self.output.decode(errors="replace"), ended, time.perf_counter() - start)
+        raw = bytes(self.output)
+        return Result(code, raw.decode(errors="replace"), ended, time.perf_counter() - start, raw)
 
     def _watch(self, limits: Limits, full: Callable[[], bool], store: Path) -> str:
         end = time.monotonic() + limits.seconds

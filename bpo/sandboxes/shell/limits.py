@@ -50,14 +50,21 @@ class Result:
     """What a command did.
 
     code    its exit status; 128 + n where signal n ended it; -1 where a limit did
-    output  standard output and standard error in the order of writing, undecodable bytes replaced
+    output  standard output and standard error in the order of writing, to be shown: undecodable bytes are replaced
     ended   a key of ENDINGS
+    raw     the bytes of the output; None where `output` is all there is
     """
 
     code: int
     output: str
     ended: str
     seconds: float
+    raw: bytes | None = None
+
+    @property
+    def exact(self) -> str:
+        """The output to be used: bytes that are not UTF-8 come back when it is encoded with errors="surrogateescape"."""
+        return self.output if self.raw is None else self.raw.decode(errors="surrogateescape")
 
     @property
     def note(self) -> str:

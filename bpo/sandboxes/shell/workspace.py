@@ -116,7 +116,7 @@ class Workspace:
     def write(self, path: str, content: bytes | str) -> None:
         """Write a file below the tree, with the folders above it, when the next command is run or `settle` is called."""
         self._open()
-        data = content.encode() if isinstance(content, str) else bytes(content)
+        data = content.encode(errors="surrogateescape") if isinstance(content, str) else bytes(content)
         self._pending = MappingProxyType({**self._pending, _inside(path): data})
 
     def read(self, path: str) -> bytes:

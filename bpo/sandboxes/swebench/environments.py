@@ -22,7 +22,8 @@ from bpo.git import AUTHOR, git, git_text
 from bpo.provenance import code_of
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.tiers import FOLDER
-from bpo.sandboxes.swebench.instances import Instance, touched
+from bpo.sandboxes.swebench.hidden import FILE, PROGRAM, Entry, staged
+from bpo.sandboxes.swebench.instances import Instance
 from bpo.sandboxes.swebench.recipes import UNTIL, BuildRecipe, recipe
 from bpo.sealed import is_whole, read_record, seal_folder, write_record
 
@@ -35,7 +36,7 @@ class Prepared:
 
     tree         the repository at the base commit, its history replaced by one commit
     environment  a virtual environment in which the repository is installed as it lies in a box
-    tests        files of the test patch, whole, with what is in them; removed: files that it takes away
+    hidden       what the test patch leaves of what it changes, by name; removed: what it takes away
     facts        what was used: Python, packages as installed, commit
     """
 
@@ -43,9 +44,14 @@ class Prepared:
     recipe: BuildRecipe
     tree: Path
     environment: Path
-    tests: Mapping[str, bytes]
+    hidden: Mapping[str, Entry]
     removed: tuple[str, ...]
     facts: Mapping[str, Any]
+
+    @property
+    def tests(self) -> dict[str, bytes]:
+        """The files among what is hidden, with what is in them."""
+        return {name: entry.content for name, entry in self.hidden.items() if entry.kind in (FILE, PROGRAM)}
 
     @property
     def readable(self) -> tuple[str, ...]:
@@ -97,9 +103,9 @@ def _identity(instance: Instance, revision: str, chosen: BuildRecipe, requiremen
 
 def _read(folder: Path, instance: Instance, chosen: BuildRecipe) -> Prepared:
     facts = read_record(folder / READY)
-    tests = folder / "tests"
-    files = {str(path.relative_to(tests)): path.read_bytes() for path in sorted(tests.rglob("*")) if path.is_file()}
-    return Prepared(instance, chosen, folder / "tree", folder / "env", files, tuple(facts.pop("removed")), facts)
+    listed = facts.pop("hidden")
+    hidden = {name: Entry(kind, (folder / "tests" / str(i)).read_bytes()) for i, (name, kind) in enumerate(listed)}
+    return Prepared(instance, chosen, folder / "tree", folder / "env", hidden, tuple(facts.pop("removed")), facts)
 
 
 def _make(
@@ -110,14 +116,14 @@ def _make(
     tree.mkdir(parents=True)
     tests.mkdir()
     tracked = _checkout(source, revision, tree)
-    files, removed = _with_tests(source, revision, instance, folder / "index")
-    for path, content in files.items():
-        (tests / path).parent.mkdir(parents=True, exist_ok=True)
-        (tests / path).write_bytes(content)
+    hidden, removed = _with_tests(source, revision, instance, folder / "index")
+    for number, entry in enumerate(hidden.values()):
+        # By number: their names can be anything, also outside of this folder.
+        (tests / str(number)).write_bytes(entry.content)
     for name, pattern, replacement in chosen.edits:
         if (tree / name).is_file():
-            text = (tree / name).read_text()
-            (tree / name).write_text(re.sub(pattern, replacement, text))
+            content = (tree / name).read_bytes()
+            (tree / name).write_bytes(re.sub(pattern.encode(), replacement.encode(), content))
     _install(tree, environment, instance, chosen, requirements)
     _commit_all(tree, tracked)
     _moved(environment, tree)
@@ -127,6 +133,7 @@ def _make(
         "python": _run([str(environment / "bin" / "python"), "--version"]).strip(),
         "packages": [line for line in versions if not line.startswith("-e") and " @ " not in line],
         "removed": removed,
+        "hidden": [[name, entry.kind] for name, entry in hidden.items()],
     }
     write_record(folder / READY, facts)
     seal_folder(folder)
@@ -150,26 +157,26 @@ def _checkout(source: Path, revision: str, tree: Path) -> list[str]:
     git(source, "--work-tree", str(tree), "checkout-index", "--all", "--force", variables=index)
     names = git_text(source, "ls-files", "-z", variables=index).split("\0")
     (tree.parent / "index").unlink()
-    return [name for name in names if name and os.path.lexists(tree / name)]
+    # Not the empty folders of submodules, which git refuses to be given.
+    there = (tree / name for name in names if name)
+    return [str(path.relative_to(tree)) for path in there if path.is_symlink() or path.is_file()]
 
 
-def _with_tests(source: Path, revision: str, instance: Instance, index_file: Path) -> tuple[dict[str, bytes], list[str]]:
-    """The files of the test patch as it leaves them, and those that it removes; BadInput where a patch does not fit."""
+def _with_tests(source: Path, revision: str, instance: Instance, index_file: Path) -> tuple[dict[str, Entry], tuple[str, ...]]:
+    """What the test patch leaves of what it changes, and what it removes; BadInput where a patch does not fit."""
     index = {"GIT_INDEX_FILE": str(index_file)}
     try:
         git(source, "read-tree", revision, variables=index)
         for name, patch in (("test_patch", instance.test_patch), ("patch", instance.patch)):
+            if not patch.strip():
+                continue
             try:
                 # The gold patch is only tried.
                 check = ["--check"] if name == "patch" else []
                 git(source, "apply", "--cached", *check, "-", variables=index, stdin=patch.encode(errors="surrogateescape"))
             except ToolError as error:
                 raise BadInput(f"the {name} of {instance.name} does not fit commit {revision[:12]}: {error}") from None
-        there = set(git_text(source, "ls-files", "-z", variables=index).split("\0"))
-        old = re.findall(r"^(?:rename from|--- a/)(?: )?(.*)$", instance.test_patch, re.MULTILINE)
-        names = [name for name in touched(instance.test_patch) if name in there]
-        contents = {name: git(source, "show", f":{name}", variables=index) for name in names}
-        return contents, sorted({name.strip() for name in old} - there)
+        return staged(source, revision, index)
     finally:
         index_file.unlink(missing_ok=True)
 
@@ -208,7 +215,7 @@ def pinned(path: Path, chosen: BuildRecipe) -> tuple[list[str], str | None]:
     if not path.is_file():
         raise BadInput(f"{path} does not exist; it must be a requirements file or an environment.yml")
     if path.suffix not in (".yml", ".yaml"):
-        lines = [line.strip() for line in path.read_text().splitlines()]
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
         return [line for line in lines if line and not line.startswith(("#", "-e"))], None
     content = yaml.safe_load(path.read_text())
     entries = content.get("dependencies") if isinstance(content, dict) else None
@@ -232,7 +239,7 @@ def _commit_all(tree: Path, tracked: Sequence[str]) -> None:
     """Give the tree a history of one commit, which holds all that the original tracked and what the installation changed."""
     listed = "\0".join(tracked).encode(errors="surrogateescape")
     git(tree, "init", "--quiet", "--initial-branch", "main")
-    git(tree, "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
+    git(tree, "--literal-pathspecs", "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
     git(tree, "add", "--all")
     git(tree, "commit", "--quiet", "--no-verify", "--message", "base", variables=AUTHOR)
     git(tree, "gc", "--quiet", "--prune=now")

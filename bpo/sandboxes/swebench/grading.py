@@ -12,6 +12,7 @@ from bpo.sandboxes.shell.limits import MiB, Result
 from bpo.sandboxes.shell.tiers import FOLDER, chosen
 from bpo.sandboxes.swebench import logs
 from bpo.sandboxes.swebench.environments import Prepared
+from bpo.sandboxes.swebench.hidden import SUBMODULE, place
 from bpo.sandboxes.swebench.instances import Instance
 
 LIMITS = Limits(seconds=60, memory=4096 * MiB, disk=2048 * MiB, processes=128, output=64 * MiB)
@@ -100,11 +101,9 @@ def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST
         applied = _applied(fork, patch)
         if patch.strip() and not applied:
             return _report(prepared.instance, {}, False, "the patch does not apply")
-        # A link that a patch has put where a test goes is replaced, not followed.
-        fork.execute(("rm", "-rf", "--", *prepared.removed, *prepared.tests))
-        for path, content in prepared.tests.items():
-            fork.write(path, content)
-        result = fork.run(prepared.recipe.command(prepared.instance), seconds)
+        place(fork, prepared.hidden, prepared.removed)
+        names = [name for name, entry in prepared.hidden.items() if entry.kind != SUBMODULE]
+        result = fork.run(prepared.recipe.command(prepared.instance, names), seconds)
     statuses = prepared.recipe.parser(result.output)
     return _report(prepared.instance, statuses, applied, _problem(result, statuses), result.output)
 

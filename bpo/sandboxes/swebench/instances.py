@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bpo.errors import BadInput, require
+from bpo.errors import BadInput, ToolError, require
+from bpo.files import lines
+from bpo.git import git_text
 
 TEXT = ("instance_id", "repo", "version", "base_commit", "created_at", "problem_statement", "patch", "test_patch")
 LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
@@ -45,12 +46,23 @@ class Instance:
     @property
     def test_files(self) -> tuple[str, ...]:
         """Files that the test patch touches and that are run as tests; where there are none, all tests are run."""
-        return tuple(path for path in touched(self.test_patch) if not path.endswith(NO_TESTS))
+        return run_as_tests(touched(self.test_patch))
+
+
+def run_as_tests(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of a test patch's files that are tests to be run."""
+    return tuple(name for name in names if not name.endswith(NO_TESTS))
 
 
 def touched(patch: str) -> tuple[str, ...]:
-    """Files of a patch in git's format, by their new names."""
-    return tuple(dict.fromkeys(re.findall(r"^diff --git a/.* b/(.*)$", patch, re.MULTILINE)))
+    """Files of a patch in git's format, by their new names, as git itself reads them; BadInput where it cannot."""
+    if not patch.strip():
+        return ()
+    try:
+        said = git_text("/", "apply", "--numstat", "-z", "-", stdin=patch.encode(errors="surrogateescape"))
+    except ToolError as error:
+        raise BadInput(f"the patch {patch!r:.60} is none that git can read: {error}") from None
+    return tuple(dict.fromkeys(entry.split("\t", 2)[2] for entry in said.split("\0") if entry))
 
 
 def load(path: str | os.PathLike) -> dict[str, Instance]:
@@ -91,10 +103,10 @@ def _parquet(file: Path) -> list[Any]:
 def _json_lines(file: Path) -> list[Any]:
     rows = []
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        found = lines(file.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise BadInput(f"{file} is no text; rows must be in a .parquet file or in JSON lines") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(found, start=1):
         if line.strip():
             try:
                 rows.append(json.loads(line))

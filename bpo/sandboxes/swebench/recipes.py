@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bpo.errors import BadInput, choose
 from bpo.sandboxes.swebench import logs
-from bpo.sandboxes.swebench.instances import Instance
+from bpo.sandboxes.swebench.instances import Instance, run_as_tests
 
 # The harness's environments were first made in autumn 2023, from what the package index had then.
 UNTIL = "2023-10-01"
@@ -47,9 +47,9 @@ class BuildRecipe:
     isolated: bool = True
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, instance: Instance) -> str:
-        """The bash command that runs an instance's tests."""
-        files = instance.test_files
+    def command(self, instance: Instance, changed: Sequence[str] | None = None) -> str:
+        """The bash command that runs an instance's tests: those among the changed files, None: of its test patch's."""
+        files = instance.test_files if changed is None else run_as_tests(changed)
         if self.test == DJANGO:
             # Its runner takes modules below tests/.
             files = tuple(path.removesuffix(".py").removeprefix("tests/").replace("/", ".") for path in files)

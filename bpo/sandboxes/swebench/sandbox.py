@@ -133,7 +133,8 @@ class SweBench(Boxed):
             text, submission = agent_format.shown(result), agent_format.submission(result)
         else:
             text = (
-                f"A turn must hold exactly one command, in a block that begins with ```mswea_bash_command; found {len(found)}."
+                f"A turn must hold exactly one command, in a block that begins with ```mswea_bash_command; found {len(found)}. "
+                "A command that holds fences of its own needs a longer one around it."
             )
             unreadable = self._state.unreadable + 1
         steps = self._state.steps + 1

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bpo.errors import BadInput
@@ -40,6 +43,10 @@ ENVIRONMENT = {
     "USER": "agent",
 }
 
+GIT = "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n"
+# Links that the kernel follows on one way.
+LINKS = 40
+
 
 def program(name: str) -> str | None:
     """The full path of a program, None where there is none."""
@@ -60,9 +67,25 @@ def system() -> Iterable[tuple[str, str | None]]:
             yield path, None
 
 
-def readable(paths: Sequence[str | os.PathLike]) -> tuple[str, ...]:
-    """Folders that boxes may read, as absolute paths without links; BadInput for what is no folder or holds the system."""
-    found = []
+@dataclass(frozen=True)
+class Shown:
+    """Folders that boxes may read, and folders in them or in the system's that they see as empty.
+
+    places  (the folder without links, where a box sees it): a folder that is reached through a link is seen at both paths
+    """
+
+    places: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders themselves."""
+        return tuple(dict.fromkeys(real for real, _ in self.places))
+
+
+def shown(paths: Sequence[str | os.PathLike], hidden: Sequence[str | os.PathLike] = ()) -> Shown:
+    """What boxes see of these folders; BadInput for what is no folder or holds the system."""
+    places: list[tuple[str, str]] = []
     for path in paths:
         real = os.path.realpath(path)
         if not os.path.isdir(real):
@@ -71,8 +94,23 @@ def readable(paths: Sequence[str | os.PathLike]) -> tuple[str, ...]:
             raise BadInput(
                 f"{os.fspath(path)!r} cannot be shown to a box: it holds more than the box may read; name a folder in it"
             )
-        found.append(real)
-    return tuple(dict.fromkeys(found))
+        places += [(real, real), (real, os.path.abspath(path))]
+    masked = tuple(dict.fromkeys(os.path.realpath(path) for path in hidden if os.path.isdir(path)))
+    return Shown(tuple(dict.fromkeys(places)), masked)
+
+
+def parts(path: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """What of a folder is left without the hidden ones: (path, whether with all that is in it)."""
+    if path in hidden:
+        return
+    if not any(one.startswith(path.rstrip("/") + "/") for one in hidden):
+        yield path, True
+        return
+    yield path, False
+    for name in os.listdir(path):
+        each = os.path.join(path, name)
+        if not os.path.islink(each):
+            yield from parts(each, hidden)
 
 
 def open_to(path: str | os.PathLike, user: int, group: int) -> bool:
@@ -87,10 +125,54 @@ def _may(path: Path, user: int, group: int, right: int) -> bool:
     return bool(info.st_mode & (right << shift))
 
 
-def interpreter() -> tuple[str, ...]:
-    """Folders of the running Python that lie outside the system's, for boxes whose commands are to run it."""
-    import sys
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python without anything that was installed into it: its program, the folders that it needs, and those to be hidden."""
 
-    folders = dict.fromkeys(os.path.realpath(path) for path in (sys.prefix, sys.base_prefix))
-    system = [os.path.realpath(path) for path in SYSTEM]
-    return tuple(path for path in folders if not any(path == s or path.startswith(s + os.sep) for s in system))
+    program: str
+    folders: tuple[str, ...]
+    hidden: tuple[str, ...]
+
+
+def interpreter(program: str | os.PathLike | None = None) -> Interpreter:
+    """The Python behind a program (this process's, where none is named), however many links and environments lead to it."""
+    path = Path(os.path.realpath(program or sys.executable))
+    config = Path(program or sys.executable).parent.parent / "pyvenv.cfg"
+    if config.is_file() and (home := re.search(r"^home *= *(.*)$", config.read_text(), re.MULTILINE)):
+        # An environment may hold a copy of the program, and not a link to it.
+        names = (path.name, f"python{sys.version_info[0]}", "python")
+        path = next((Path(home[1].strip(), name) for name in names if Path(home[1].strip(), name).exists()), path)
+        path = Path(os.path.realpath(path))
+    root = path.parent.parent
+    folders = tuple(str(root / name) for name in ("bin", "lib", "lib64") if (root / name).is_dir() and not _of_system(root))
+    return Interpreter(str(path), folders, tuple(installed(str(root))))
+
+
+def installed(*roots: str) -> Iterator[str]:
+    """Folders of packages that have been installed into Pythons below these, and into the system's."""
+    for root in dict.fromkeys((*roots, "/usr", "/usr/local")):
+        for folder in (*Path(root).glob("lib*/python3*"), *Path(root).glob("lib*/pypy3*")):
+            yield from (str(folder / name) for name in ("site-packages", "dist-packages") if (folder / name).is_dir())
+
+
+def around(program: str | os.PathLike) -> tuple[str, ...]:
+    """Folders outside the system's that a program is reached through: of every link on the way, as it names it."""
+    found, path = [], os.path.abspath(program)
+    for _ in range(LINKS):
+        found.append(os.path.dirname(os.path.dirname(path)))
+        if not os.path.islink(path):
+            break
+        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+    return tuple(folder for folder in dict.fromkeys(found) if not _of_system(folder))
+
+
+def identity(folder: Path) -> Path:
+    """Write the settings by which git knows who commits in a box; what a tree or a command says of it counts more."""
+    path = folder / "_gitconfig"
+    path.write_text(GIT)
+    return path
+
+
+def _of_system(path: str | os.PathLike) -> bool:
+    real = os.path.realpath(path)
+    return any(real == one or real.startswith(one + os.sep) for one in map(os.path.realpath, SYSTEM))

@@ -83,9 +83,9 @@ def opened(prepared: Prepared, tier: str = "auto") -> Workspace:
 def fits(tier: str) -> None:
     """BadInput where boxes of this tier, or the ones that "auto" means here, cannot hold an instance."""
     name = chosen(tier)
-    if name != "A":
+    if name != "overlay":
         raise BadInput(
-            f"SWE-bench needs boxes of tier A, here they are of tier {name}: the repository is installed as it lies at "
+            f"SWE-bench needs boxes of tier overlay, here they are of tier {name}: the repository is installed as it lies at "
             f"{FOLDER}, and a copy lies elsewhere (`bpo sandbox doctor` says what is missing)"
         )
 

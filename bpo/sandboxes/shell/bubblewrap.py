@@ -40,13 +40,14 @@ class View:
 
     mounts    overlays;  shared  a folder of the layer that is /dev/shm, so that what lies there is counted with the rest
     readable  folders at their own paths, by (where they are, where they are seen);  hidden  folders that are seen as empty
-    folder    where the command starts
+    links     (where, what they say);  folder  where the command starts
     """
 
     mounts: Sequence[Overlay]
     shared: Path
     readable: Sequence[tuple[str, str]]
     hidden: Sequence[str]
+    links: Sequence[tuple[str, str]]
     folder: str
 
 
@@ -104,6 +105,8 @@ class Bubblewrap:
                 wrap += ["--bind", str(at), mount.at]
         for path, seen in view.readable:
             wrap += ["--ro-bind", shown[path], seen]
+        for path, target in view.links:
+            wrap += ["--symlink", target, path]
         for path in view.hidden:
             wrap += ["--tmpfs", path, "--remount-ro", path]
         wrap += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", view.folder]

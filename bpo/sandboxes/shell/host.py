@@ -72,10 +72,12 @@ class Shown:
     """Folders that boxes may read, and folders in them or in the system's that they see as empty.
 
     places  (the folder without links, where a box sees it): a folder that is reached through a link is seen at both paths
+    links   (where it is, what it says), on the way to programs
     """
 
     places: tuple[tuple[str, str], ...] = ()
     hidden: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -84,9 +86,13 @@ class Shown:
 
 
 def shown(paths: Sequence[str | os.PathLike], hidden: Sequence[str | os.PathLike] = ()) -> Shown:
-    """What boxes see of these folders; BadInput for what is no folder or holds the system."""
+    """What boxes see of these folders; of a program, the links that lead to it. BadInput for what is neither or too much."""
     places: list[tuple[str, str]] = []
+    ways: dict[str, str] = {}
     for path in paths:
+        if os.path.isfile(path):
+            ways |= links(path)
+            continue
         real = os.path.realpath(path)
         if not os.path.isdir(real):
             raise BadInput(f"{os.fspath(path)!r} cannot be shown to a box: it is no folder")
@@ -96,7 +102,12 @@ def shown(paths: Sequence[str | os.PathLike], hidden: Sequence[str | os.PathLike
             )
         places += [(real, real), (real, os.path.abspath(path))]
     masked = tuple(dict.fromkeys(os.path.realpath(path) for path in hidden if os.path.isdir(path)))
-    return Shown(tuple(dict.fromkeys(places)), masked)
+    seen = [*(place for _, place in places), *SYSTEM]
+    apart = {link: target for link, target in ways.items() if not any(link.startswith(one + os.sep) for one in seen)}
+    # A link in /tmp would become a part of the state: there, the folder itself is seen under the link's name.
+    kept = tuple((link, target) for link, target in apart.items() if not link.startswith("/tmp/"))
+    places += [(os.path.realpath(link), link) for link in apart if link.startswith("/tmp/") and os.path.isdir(link)]
+    return Shown(tuple(dict.fromkeys(places)), masked, kept)
 
 
 def parts(path: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
@@ -155,15 +166,18 @@ def installed(*roots: str) -> Iterator[str]:
             yield from (str(folder / name) for name in ("site-packages", "dist-packages") if (folder / name).is_dir())
 
 
-def around(program: str | os.PathLike) -> tuple[str, ...]:
-    """Folders outside the system's that a program is reached through: of every link on the way, as it names it."""
-    found, path = [], os.path.abspath(program)
-    for _ in range(LINKS):
-        found.append(os.path.dirname(os.path.dirname(path)))
-        if not os.path.islink(path):
-            break
-        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
-    return tuple(folder for folder in dict.fromkeys(found) if not _of_system(folder))
+def links(path: str | os.PathLike) -> dict[str, str]:
+    """Every link on the way to a path, in the order of following: where it is, and what it says."""
+    found: dict[str, str] = {}
+    left, at = Path(os.path.abspath(path)).parts[1:], "/"
+    while left and len(found) < LINKS:
+        each, left = os.path.join(at, left[0]), left[1:]
+        if not os.path.islink(each) or each in found:
+            at = each
+            continue
+        found[each] = os.readlink(each)
+        left, at = (*Path(os.path.normpath(os.path.join(at, found[each]))).parts[1:], *left), "/"
+    return found
 
 
 def identity(folder: Path) -> Path:

@@ -85,7 +85,7 @@ class OverlayTier:
         # Into a folder that a command has closed to its own user, no other can start.
         mode = os.stat(layer.folder / TREE).st_mode
         start = self.folder if mode & stat.S_IRUSR and mode & stat.S_IXUSR else "/"
-        view = View(mounts, shared, self.shown.places, self.shown.hidden, start)
+        view = View(mounts, shared, self.shown.places, self.shown.hidden, self.shown.links, start)
         with BoxGate(syscalls.compiled("overlay")) as gate:
             arguments = self.program.arguments(self.store, view, variables, limits, command, gate)
             process = Process(arguments, stdin, gate.fds, gate=gate)

@@ -14,7 +14,7 @@ from functools import cache
 
 # What becomes of a call: values of SECCOMP_RET_*, an error in the low bits.
 ALLOW, ERROR, NOTIFY = 0x7FFF0000, 0x00050000, 0x7FC00000
-EPERM, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT = 1, 38, 95, 97
+EPERM, EACCES, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT = 1, 13, 38, 95, 97
 # The classic packet filter's instructions: load a word, mask it, jump, answer; where the kernel puts what of a call.
 LOAD, MASK, ALWAYS, EQUAL, ABOVE, ANSWER = 0x20, 0x54, 0x05, 0x15, 0x25, 0x06
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
@@ -75,7 +75,8 @@ _SHARED = {
 _TABLE = """
 ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271, kcmp 312 272, add_key 248 217, request_key 249 218,
 keyctl 250 219, bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, shmget 29 194, shmat 30 196, shmctl 31 195,
-shmdt 67 197, semget 64 190, semop 65 193, semtimedop 220 192, semctl 66 191, msgget 68 186, msgsnd 69 189, msgrcv 70 188,
+shmdt 67 197,
+semget 64 190, semop 65 193, semtimedop 220 192, semctl 66 191, msgget 68 186, msgsnd 69 189, msgrcv 70 188,
 msgctl 71 187, mq_open 240 180, mq_unlink 241 181, memfd_create 319 279, unshare 272 97, setns 308 268, clone 56 220,
 mount 165 40, umount2 166 39, pivot_root 155 41, chroot 161 51, name_to_handle_at 303 264, open_by_handle_at 304 265,
 fanotify_init 300 262, lookup_dcookie 212 18, quotactl 179 60, acct 163 89, swapon 167 224, swapoff 168 225, reboot 169 142,
@@ -87,7 +88,8 @@ sethostname 170 161, setdomainname 171 162, prlimit64 302 261, setpriority 141 1
 sched_setscheduler 144 119, sched_setparam 142 118, sched_setattr 314 274, ioprio_set 251 30, ioctl 16 29, socket 41 198,
 socketpair 53 199, setsockopt 54 208, chmod 90 -, fchmod 91 52, fchmodat 268 53, chown 92 -, fchown 93 55, lchown 94 -,
 fchownat 260 54, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88, setxattr 188 5, lsetxattr 189 6,
-fsetxattr 190 7, removexattr 197 14, lremovexattr 198 15, fremovexattr 199 16, io_setup 206 0, fcntl 72 25
+fsetxattr 190 7, removexattr 197 14, lremovexattr 198 15, fremovexattr 199 16, io_setup 206 0, fcntl 72 25,
+inotify_add_watch 254 27
 """
 
 
@@ -164,6 +166,8 @@ _LANDLOCK = (
         for call in ("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr")
     ),
     Rule("ioctl", ERROR | EOPNOTSUPP, (Only(1, FILE_FLAGS),)),
+    # A watch tells what happens in folders that cannot be read.
+    Rule("inotify_add_watch", ERROR | EACCES),
     Rule("socket", ERROR | EAFNOSUPPORT),
     Rule("socketpair", ERROR | EAFNOSUPPORT, (Only(0, (UNIX,), other=True),)),
     # A pair of datagram sockets could be turned to any other.

@@ -215,7 +215,7 @@ def open_workspace(
     tree          the folder, None for an empty one; it is never written to, and must stay as it is while boxes stand on it.
                   It is copied where the boxes' user does not own it (which is so where the host is root)
     readable      further folders that commands may read, at their own paths: interpreters, environments (of an environment also
-                  the folder of the Python that it is made of: `sys.base_prefix` in it)
+                  the folder of the Python that it is made of: `sys.base_prefix` in it). Of a program, the links that lead to it
     tier          a key of TIERS or its letter (A to D), or "auto": the first that holds everything here
     limits        of every command
     variables     further environment variables; paths: folders that are searched for programs first

@@ -46,7 +46,7 @@ def usage(pid: int, network: int | None = None) -> Usage:
     if network is not None:
         with contextlib.suppress(OSError, ValueError):
             count = max(count, _lines(network, UNIX))
-            memory += sum(_queued(network, name) for name in QUEUES)
+            memory += sum(_queued(network, name) for name in QUEUES) if _in_use(network) else 0
     memory += count * _buffer() + sum(length for (device, _), length in shared.items() if device.startswith("00:"))
     files = sum(length for (device, _), length in shared.items() if not device.startswith("00:"))
     return Usage(memory, sum(unnamed.values()) + files)
@@ -122,6 +122,15 @@ def _open(pid: int, unnamed: dict[tuple[int, int], int]) -> set[str]:
 def _lines(pid: int, table: str) -> int:
     with open(f"/proc/{pid}/net/{table}", "rb") as file:
         return max(0, file.read().count(b"\n") - 1)
+
+
+def _in_use(pid: int) -> bool:
+    """Whether there is any socket of IP: the tables themselves take milliseconds to read, however empty."""
+    with open(f"/proc/{pid}/net/sockstat") as file, contextlib.suppress(FileNotFoundError):
+        lines = file.readlines()
+        with open(f"/proc/{pid}/net/sockstat6") as more:
+            lines += more.readlines()
+    return any(not line.startswith("sockets:") and line.split()[2] != "0" for line in lines)
 
 
 def _queued(pid: int, table: str) -> int:

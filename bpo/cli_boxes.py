@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bpo.errors import BadInput
 
@@ -24,15 +26,23 @@ def doctor() -> None:
     found = findings()
     table = Table("tier", "by", "works", "why not", "what to do", show_lines=True)
     for finding in (*found, containers_work()):
-        table.add_row(finding.tier, finding.how, "yes" if finding.works else "no", finding.why, finding.advice)
+        works = "yes" if finding.safe else "in part" if finding.works else "no"
+        why = finding.why or "; ".join(finding.open)
+        table.add_row(*(Text(_printable(cell)) for cell in (finding.tier, finding.how, works, why, finding.advice)))
     Console().print(table)
     for tier, meaning in TIERS.items():
-        typer.echo(f"{tier}: {meaning}")
-    best = next((finding for finding in found if finding.works), None)
+        typer.echo(_printable(f"{tier}: {meaning}"))
+    best = next((finding for finding in found if finding.safe), None)
     if best is None:
-        typer.echo("Nothing works here: commands of agents are refused, unless allow_unsafe is set (tier C).")
+        typer.echo("Nothing works here that holds everything: commands of agents are refused, unless allow_unsafe is set.")
         raise typer.Exit(1)
-    typer.echo(f"Used here: tier {best.tier}, by {best.how}.")
+    typer.echo(_printable(f"Used here: tier {best.tier}, by {best.how}. What it holds: docs/isolation.md."))
+
+
+def _printable(text: str) -> str:
+    """Text as the terminal can show it: what its encoding lacks is written as an escape."""
+    encoding = sys.stdout.encoding or "ascii"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 @boxes.command(epilog="Example:\n\n  bpo sandbox clean")
@@ -40,10 +50,14 @@ def clean() -> None:
     """Remove the folders that killed processes have left of their boxes in the temporary folder."""
     from bpo.sandboxes.shell import clean as remove_leftovers
 
-    removed = remove_leftovers()
+    removed, stayed = remove_leftovers()
     for folder in removed:
-        typer.echo(f"removed {folder}")
+        typer.echo(_printable(f"removed {folder}"))
+    for folder in stayed:
+        typer.echo(_printable(f"could not be removed: {folder}"), err=True)
     typer.echo(f"{len(removed)} folders removed; boxes of living processes are left alone")
+    if stayed:
+        raise typer.Exit(1)
 
 
 CHECK = """Examples:

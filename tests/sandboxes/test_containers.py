@@ -44,7 +44,7 @@ def listed(program, what):
 def test_states_are_those_of_the_other_tiers(real, tree):
     scripts = ["echo 1 > new; chmod 600 a", "rm -r d; mkdir d; echo f > d/f", "ln -sfn d link; mv a b", "echo t > /tmp/t"]
     found = []
-    for tier, image in (("D", IMAGE), ("auto", None)):
+    for tier, image in (("container", IMAGE), ("auto", None)):
         with open_workspace(tree, tier=tier, image=image) as workspace:
             states = []
             for script in scripts:
@@ -60,13 +60,13 @@ def test_states_are_those_of_the_other_tiers(real, tree):
 
 def test_a_tree_with_a_file_of_two_names(real, tree):
     os.link(tree / "a", tree / "second")
-    with open_workspace(tree, tier="D", image=IMAGE) as workspace:
+    with open_workspace(tree, tier="container", image=IMAGE) as workspace:
         assert workspace.run("ls | tr '\\n' ' '; cat second d/x; readlink link").output == "a d link second a\nx\na\n"
         assert workspace.changes() == {}
 
 
 def test_a_session_forks_restores_and_is_judged(real):
-    with Shell(tier="D", image=IMAGE, limits={"seconds": 20}) as sandbox:
+    with Shell(tier="container", image=IMAGE, limits={"seconds": 20}) as sandbox:
         sandbox.reset("tree")
         start = sandbox.snapshot()
         left, right = sandbox.fork(2)
@@ -77,14 +77,14 @@ def test_a_session_forks_restores_and_is_judged(real):
         assert sandbox.state_key() != key
         sandbox.restore(start)
         assert sandbox.state_key() == key
-        assert sandbox.step("true").info["tier"] == "D"
+        assert sandbox.step("true").info["tier"] == "container"
         left.close()
         right.close()
 
 
 def test_commands_are_confined(real, tree):
     limits = Limits(seconds=20, memory=256 * 2**20, disk=8 * 2**20, processes=40)
-    with open_workspace(tree, tier="D", image=IMAGE, limits=limits) as workspace:
+    with open_workspace(tree, tier="container", image=IMAGE, limits=limits) as workspace:
         assert workspace.run("id -u").output == "1000\n"
         assert workspace.run("echo x > /etc/x").code == 1
         assert workspace.run("exec 3<>/dev/tcp/1.1.1.1/80").code != 0
@@ -103,7 +103,7 @@ def test_commands_are_confined(real, tree):
 def test_deep_stacks_are_written_anew_and_nothing_is_left(real, tree, monkeypatch):
     monkeypatch.setattr(containers, "DEEPEST", 3)
     before = listed(real, ["ps", "-aq"]), listed(real, ["images", "-aq"])
-    with open_workspace(tree, tier="D", image=IMAGE) as workspace:
+    with open_workspace(tree, tier="container", image=IMAGE) as workspace:
         for number in range(8):
             workspace.run(f"echo {number} >> log")
         assert workspace.read("log") == b"".join(b"%d\n" % number for number in range(8))
@@ -143,7 +143,7 @@ def test_what_an_engine_is_told(killed, tmp_path, monkeypatch, tree):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("A_SECRET", "of the caller")
     with open_workspace(
-        tree, [tmp_path], "D", Limits(memory=2**28, processes=7), {"MINE": "2"}, image="an/image:1"
+        tree, [tmp_path], "container", Limits(memory=2**28, processes=7), {"MINE": "2"}, image="an/image:1"
     ) as workspace:
         assert workspace.tier.origin == "docker 1.0"
         result = workspace.run("ls")
@@ -169,15 +169,15 @@ def test_what_an_engine_is_told(killed, tmp_path, monkeypatch, tree):
 
 
 def test_bad_input(tree, monkeypatch):
-    with pytest.raises(BadInput, match="tier 'D' needs the name of an image"):
-        open_workspace(tree, tier="D")
-    with pytest.raises(BadInput, match="only tier 'D' uses one"):
-        open_workspace(tree, tier="A", image="x")
+    with pytest.raises(BadInput, match="tier 'container' needs the name of an image"):
+        open_workspace(tree, tier="container")
+    with pytest.raises(BadInput, match="only tier 'container' uses one"):
+        open_workspace(tree, tier="overlay", image="x")
     monkeypatch.setattr(containers.host, "program", lambda name: None)
     with pytest.raises(BadInput, match="no container engine works here: docker is not installed; podman is not installed"):
-        open_workspace(tree, tier="D", image="x")
+        open_workspace(tree, tier="container", image="x")
 
 
 def test_an_unknown_image_is_named(real, tree):
     with pytest.raises(BadInput, match="the engine has no image 'none/such:9'"):
-        open_workspace(tree, tier="D", image="none/such:9")
+        open_workspace(tree, tier="container", image="none/such:9")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="bo
 
 from bpo.errors import BadInput  # noqa: E402
 from bpo.sandbox import SnapshotError  # noqa: E402
-from bpo.sandboxes.shell import Limits, Shell, agent_format, clean, open_workspace, tiers  # noqa: E402
+from bpo.sandboxes.shell import Limits, Shell, agent_format, clean, host, open_workspace, tiers  # noqa: E402
 from bpo.sandboxes.shell import store as stores  # noqa: E402
 from bpo.sandboxes.shell.bubblewrap import find  # noqa: E402
 from bpo.sandboxes.shell.layers import compared  # noqa: E402
@@ -31,7 +31,7 @@ def needs(tier):
     return pytest.mark.skipif(tier not in WORKING, reason=f"tier {tier} does not work here: {reasons}")
 
 
-every_tier = pytest.mark.parametrize("tier", [pytest.param(t, marks=needs(t)) for t in "AB"])
+every_tier = pytest.mark.parametrize("tier", [pytest.param(t, marks=needs(t)) for t in ("overlay", "landlock")])
 
 
 @pytest.fixture
@@ -103,7 +103,9 @@ def test_a_file_that_cannot_be_written_is_told_once(tree, tier):
         assert workspace.run("cat d/x").output == "d/x\n"
 
 
-@pytest.mark.parametrize("tier", [pytest.param("A", marks=needs("A")), pytest.param("B", marks=needs("B"))])
+@pytest.mark.parametrize(
+    "tier", [pytest.param("overlay", marks=needs("overlay")), pytest.param("landlock", marks=needs("landlock"))]
+)
 def test_names_of_one_file_part_in_a_fork_of_an_overlay(tree, tier):
     """An overlay copies a file under the one name that is written to; in a copy both names go on together."""
     with open_workspace(tree, tier=tier) as workspace:
@@ -111,12 +113,12 @@ def test_names_of_one_file_part_in_a_fork_of_an_overlay(tree, tier):
         assert workspace.run("cat second").output == "a\nboth\n"
         (fork,) = workspace.fork()
         fork.run("echo fork >> a")
-        assert fork.run("cat second").output == ("a\nboth\n" if tier == "A" else "a\nboth\nfork\n")
+        assert fork.run("cat second").output == ("a\nboth\n" if tier == "overlay" else "a\nboth\nfork\n")
         assert workspace.run("cat a second").output == "a\nboth\na\nboth\n"
         fork.close()
 
 
-@needs("A")
+@needs("overlay")
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=scripts)
 def test_a_tree_of_forks_equals_plain_copies(tree, tmp_path, script):
@@ -125,7 +127,7 @@ def test_a_tree_of_forks_equals_plain_copies(tree, tmp_path, script):
     shutil.rmtree(plain, ignore_errors=True)
     plain.mkdir()
     shutil.copytree(tree, plain / "0", symlinks=True)
-    with open_workspace(tree, tier="A") as workspace, contextlib.ExitStack() as stack:
+    with open_workspace(tree, tier="overlay") as workspace, contextlib.ExitStack() as stack:
         boxes, printed, alone = [workspace], [], []
         for number, (chosen, command) in enumerate(script, start=1):
             source = chosen % len(boxes)
@@ -202,7 +204,7 @@ def test_files_are_written_and_read(tree, tier):
             box.read("absent")
 
 
-@needs("A")
+@needs("overlay")
 def test_programs_of_this_host_all_work(tree):
     """Where both are installed, the bubblewrap of PyPI and the system's, with overlays mounted before it."""
     store = stores.LayerStore()
@@ -210,7 +212,7 @@ def test_programs_of_this_host_all_work(tree):
     store.close()
     assert programs
     for program in programs:
-        with tiers._opened("A", tree, (), tiers.TRIED, origin=program.origin) as box:
+        with tiers._opened("overlay", tree, host.Shown(), tiers.TRIED, origin=program.origin) as box:
             assert box.run("echo 1 >> a; cat a; ls $TMPDIR").output == "a\n1\n"
             (fork,) = box.fork()
             with fork:
@@ -218,7 +220,7 @@ def test_programs_of_this_host_all_work(tree):
             assert box.run("ls").output == "a\nb\nd\nlink\n"
 
 
-@needs("A")
+@needs("overlay")
 @pytest.mark.parametrize("long", [False, True])
 def test_deep_stacks_are_merged(tree, tmp_path, monkeypatch, long):
     """Removed names, replaced folders and links survive the merging, also where a long path allows but few layers."""
@@ -228,7 +230,7 @@ def test_deep_stacks_are_merged(tree, tmp_path, monkeypatch, long):
         for folder in (deep, *deep.parents[:-1]):
             folder.chmod(folder.stat().st_mode | 0o111)
         monkeypatch.setattr(stores.tempfile, "tempdir", str(deep))
-    with open_workspace(tree, tier="A") as box:
+    with open_workspace(tree, tier="overlay") as box:
         assert box.tier.deepest == 64 if not long else 2 < box.tier.deepest < 40
         box.run("rm -r d; rm link; chmod 640 b")
         box.snapshot()
@@ -274,7 +276,7 @@ def test_shell_state_is_carried_where_asked(tree, tier):
         assert box.run('pwd; echo "[$x]"').output == "/testbed\n[]\n", "the default is a fresh shell per command"
 
 
-@needs("A")
+@needs("overlay")
 def test_a_thousand_forks_leave_nothing(tree, tmp_path, monkeypatch):
     monkeypatch.setattr(stores.tempfile, "tempdir", str(tmp_path))
     tmp_path.chmod(0o755)
@@ -287,7 +289,7 @@ def test_a_thousand_forks_leave_nothing(tree, tmp_path, monkeypatch):
         return mounts, len(children), len(os.listdir("/proc/self/fd"))
 
     before, folders = held(), {p.name for p in tmp_path.iterdir()}
-    with open_workspace(tree, tier="A") as box:
+    with open_workspace(tree, tier="overlay") as box:
         box.run("echo start > s")
         box.snapshot()
         kept = len(list(box.tier.store.folder.iterdir()))
@@ -308,13 +310,14 @@ def test_a_thousand_forks_leave_nothing(tree, tmp_path, monkeypatch):
     assert {p.name for p in tmp_path.iterdir()} == folders
 
 
-@needs("A")
+@needs("overlay")
 def test_what_a_killed_process_leaves_is_found_and_removed(tree, tmp_path):
     place = tmp_path / "left"
     place.mkdir()
     program = (
         "import os, sys, time; from bpo.sandboxes.shell import open_workspace\n"
-        f"box = open_workspace({str(tree)!r}, tier='A'); box.run('mkdir -m 000 x; echo y > z'); print('ready', flush=True)\n"
+        f"box = open_workspace({str(tree)!r}, tier='overlay')\n"
+        "box.run('mkdir -m 000 x; echo y > z'); print('ready', flush=True)\n"
         "box.run('sleep 4325')"
     )
     for folder in (place, *place.parents[:-1]):
@@ -322,14 +325,14 @@ def test_what_a_killed_process_leaves_is_found_and_removed(tree, tmp_path):
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(place)})
     assert child.stdout.readline() == b"ready\n"
     time.sleep(0.3)
-    assert clean(place) == [], "its process is alive"
+    assert clean(place) == ([], []), "its process is alive"
     child.send_signal(signal.SIGKILL)
     child.wait()
     deadline = time.monotonic() + 10
     while b"4325" in b"".join(_commands()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert b"4325" not in b"".join(_commands()), "the box dies with its process"
-    assert [path.name[:4] for path in clean(place)] == ["bpo-"]
+    assert [path.name[:4] for path in clean(place)[0]] == ["bpo-"]
     assert list(place.iterdir()) == []
 
 
@@ -426,7 +429,7 @@ def test_bad_input(tree, tmp_path):
     with pytest.raises(BadInput, match="unknown tier 'E'"):
         open_workspace(tree, tier="E")
     with pytest.raises(BadInput, match="allow_unsafe=True"):
-        open_workspace(tree, tier="C")
+        open_workspace(tree, tier="copy")
     with pytest.raises(BadInput, match="holds more than the box may read"):
         open_workspace(tree, readable=["/"])
     with pytest.raises(BadInput, match="seconds is 0"):
@@ -441,13 +444,13 @@ def test_bad_input(tree, tmp_path):
         box.restore(snapshot)
 
 
-@needs("B")
+@needs("landlock")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has boxes of another user")
 def test_a_folder_that_the_boxes_user_may_not_read_is_named(tree, tmp_path):
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
-    with pytest.raises(BadInput, match="boxes of tier B run as another user than root, who may not read"):
-        open_workspace(tree, [private], tier="B")
+    with pytest.raises(BadInput, match="boxes of tier landlock run as another user than root, who may not read"):
+        open_workspace(tree, [private], tier="landlock")
 
 
 @pytest.mark.parametrize(
@@ -460,7 +463,7 @@ def test_a_folder_that_the_boxes_user_may_not_read_is_named(tree, tmp_path):
         ({"tree": ""}, "tree is ''"),
         ({"limits": {"memory": 1.5}}, "the limit memory is 1.5; it must be a whole number"),
         ({"limits": {"memory": 10**30}}, "fits into 63 bits"),
-        ({"tier": "C"}, "tier C runs commands without any confinement: it needs allow_unsafe"),
+        ({"tier": "copy"}, "tier copy runs commands without any confinement: it needs allow_unsafe"),
     ],
 )
 def test_options_are_checked_when_a_sandbox_is_made(options, message):
@@ -469,8 +472,8 @@ def test_options_are_checked_when_a_sandbox_is_made(options, message):
 
 
 def test_tier_c_runs_only_where_permitted(tree):
-    with open_workspace(tree, tier="C", allow_unsafe=True) as box:
-        assert (box.tier.name, box.tier.network) == ("C", "open")
+    with open_workspace(tree, tier="copy", allow_unsafe=True) as box:
+        assert (box.tier.name, box.tier.network) == ("copy", "open")
         (fork,) = box.fork()
         with fork:
             fork.run("rm a")
@@ -479,20 +482,20 @@ def test_tier_c_runs_only_where_permitted(tree):
 
 def test_without_any_tier_the_reason_is_given(tree, monkeypatch):
     refused = (
-        tiers.Finding("A", False, "bwrap", "bwrap: setting up uid map: Permission denied", "advice"),
-        tiers.Finding("B", False, why="this kernel has no Landlock"),
+        tiers.Finding("overlay", False, "bwrap", "bwrap: setting up uid map: Permission denied", "advice"),
+        tiers.Finding("landlock", False, why="this kernel has no Landlock"),
     )
     monkeypatch.setattr(tiers, "findings", lambda: refused)
     with pytest.raises(BadInput, match="no safe box works on this host"):
         open_workspace(tree)
     with pytest.raises(BadInput, match=r"uid map: Permission denied.*doctor"):
-        open_workspace(tree, tier="A")
+        open_workspace(tree, tier="overlay")
 
 
 MASKED = ["unshare", "-Ur", "bash", "-c"]
 
 
-@needs("A")
+@needs("overlay")
 @pytest.mark.skipif(
     subprocess.run([*MASKED, "true"], capture_output=True, check=False).returncode != 0, reason="unshare -Ur is refused here"
 )
@@ -507,12 +510,12 @@ def test_the_doctor_in_a_user_namespace(refused):
         check=False,
         env={**os.environ, "COLUMNS": "400"},
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("│ A")]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("│ overlay")]
     assert lines, done
     for line in lines:
         assert (" no " in line) == refused
         assert ("user.max_user_namespaces=15000" in line) == refused
-    best = "B" if refused else "A"
+    best = "landlock" if refused else "overlay"
     if best in WORKING:
         assert done.stdout.splitlines()[-1].startswith(f"Used here: tier {best}")
 

@@ -46,8 +46,8 @@ def rows():
 
 
 def boxes_needed():
-    if not any(finding.works and finding.tier == "A" for finding in findings()):
-        pytest.skip(f"no box of tier A works here: {[finding.why for finding in findings()]}")
+    if not any(finding.works and finding.tier == "overlay" for finding in findings()):
+        pytest.skip(f"no box of tier overlay works here: {[finding.why for finding in findings()]}")
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     pytest.importorskip("uv", reason="uv is not installed: pip install 'bpo[swebench]'")
@@ -376,8 +376,8 @@ def test_bad_input(rows, real, tmp_path):
         SweBench(VERIFIED, tmp_path, instances=[ROW])
     with pytest.raises(BadInput, match="it must be a list of names"):
         SweBench(VERIFIED, tmp_path, instances=ROW)
-    with pytest.raises(BadInput, match="needs boxes of tier A, here they are of tier B"):
-        SweBench(VERIFIED, tmp_path, tier="B")
+    with pytest.raises(BadInput, match="needs boxes of tier overlay, here they are of tier landlock"):
+        SweBench(VERIFIED, tmp_path, tier="landlock")
     with pytest.raises(BadInput, match="max_steps is 0"):
         SweBench(VERIFIED, tmp_path, max_steps=0)
     with pytest.raises(BadInput, match="holds no commit"):
@@ -386,8 +386,8 @@ def test_bad_input(rows, real, tmp_path):
         prepare(rows["pallets__flask-5014"], release(rows[ROW], RELEASE), "HEAD")
     with pytest.raises(BadInput, match="PyPI has no source"):
         release(rows[ROW], "0.0.0.1")
-    with pytest.raises(BadInput, match="SWE-bench needs boxes of tier A, here they are of tier B"):
-        opened(real, "B")
+    with pytest.raises(BadInput, match="SWE-bench needs boxes of tier overlay, here they are of tier landlock"):
+        opened(real, "landlock")
     with pytest.raises(BadInput, match="unknown sandbox to walk in 'swebench'"):
         fork_check("swebench", 1, 1, None)
 

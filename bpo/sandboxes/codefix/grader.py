@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,11 +40,18 @@ class ProgramVerdict:
         return self.verdict == "pass"
 
 
+def workspace(tier: str, limits: Limits, allow_unsafe: bool) -> Workspace:
+    """An empty tree in a box with this process's Python and its standard library, and nothing that was installed into any."""
+    python = interpreter()
+    paths = (str(Path(python.program).parent),)
+    return open_workspace(None, python.folders, tier, limits, paths=paths, allow_unsafe=allow_unsafe, hidden=python.hidden)
+
+
 class Grader:
     """Judges programs by a script that runs in forks of one empty box."""
 
     def __init__(self, tier: str = "auto", allow_unsafe: bool = False):
-        self._workspace = open_workspace(None, interpreter(), tier, LIMITS, allow_unsafe=allow_unsafe)
+        self._workspace = workspace(tier, LIMITS, allow_unsafe)
         self._known: dict[str, ProgramVerdict] = {}
 
     def grade(
@@ -80,11 +85,10 @@ class Grader:
         return found
 
     def _run(self, cases: list[dict], box: Workspace | None = None) -> list[ProgramVerdict]:
-        (fork,) = (box or self._workspace).fork()
-        with closing(fork):
-            command = (sys.executable, "-I", "-S", "-c", JUDGE)
-            seconds = min(LIMITS.seconds, WALL * len(cases))
-            result = fork.execute(command, stdin=json.dumps(cases, allow_nan=False).encode(), seconds=seconds)
+        command = (interpreter().program, "-I", "-S", "-c", JUDGE)
+        seconds = min(LIMITS.seconds, WALL * len(cases))
+        told = json.dumps(cases, allow_nan=False).encode()
+        result = (box or self._workspace).judge(command, stdin=told, seconds=seconds)
         try:
             return [ProgramVerdict(*row) for row in json.loads(result.output)]
         except (ValueError, TypeError):

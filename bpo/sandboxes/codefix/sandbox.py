@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 
 from bpo.errors import BadInput, choose, scalar
@@ -19,11 +17,10 @@ from bpo.sandboxes.codefix import problems as collections
 from bpo.sandboxes.codefix import source
 from bpo.sandboxes.codefix.bugs import DIFFICULTIES, Bug, generated, given, split
 from bpo.sandboxes.codefix.edits import Edit
-from bpo.sandboxes.codefix.grader import shared
+from bpo.sandboxes.codefix.grader import shared, workspace
 from bpo.sandboxes.codefix.problems import CodeProblem
-from bpo.sandboxes.shell import Limits, agent_format, open_workspace
+from bpo.sandboxes.shell import Limits, agent_format
 from bpo.sandboxes.shell.boxed import Boxed
-from bpo.sandboxes.shell.host import interpreter
 
 FILE = "solution.py"
 UNDO, RUN, SUBMIT = "undo", "run tests", "submit"
@@ -104,8 +101,7 @@ class CodeFix(Boxed):
         self._by_name = {problem.name: problem for problem in problems}
         self._grader = shared(tier, allow_unsafe)
         self._bugs = generated(problems, difficulty, self._grader) if data is None else given(problems)
-        paths = (str(Path(sys.executable).parent),)
-        self._workspace = open_workspace(None, interpreter(), tier, LIMITS, paths=paths, allow_unsafe=allow_unsafe)
+        self._workspace = workspace(tier, LIMITS, allow_unsafe)
         self._empty = self._workspace.snapshot()
         self._splits = split(self._bugs)
         self._ids = [f"{bug.problem}/{_short(bug.program)}" for bug in self._bugs]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,13 @@ from functools import cache
 from pathlib import Path
 
 from bpo.sandboxes.shell import host
-from bpo.sandboxes.shell.limits import Limits, MiB
-from bpo.sandboxes.shell.store import LayerStore, may_become_nobody
+from bpo.sandboxes.shell.limits import Limits
+from bpo.sandboxes.shell.store import LayerStore, may_change_user
 
-# What a command sees of its user; outside it is the caller, or nobody where the caller is root.
+# What a command sees of its user; outside it is the caller, or a user of the boxes' own where the caller is root.
 AGENT = 1000
-SHARED_MEMORY = 64 * MiB
+# Limits that do not depend on the command: cores, descriptors, signals that wait, and what belongs to no process.
+LIMITED = {"core": 0, "nofile": 1024, "sigpending": 1024, "msgqueue": 0, "memlock": 0, "rtprio": 0}
 MOUNT = "mount -t overlay overlay -o userxattr,lowerdir={lower},upperdir={upper},workdir={work} {at}"
 
 
@@ -31,6 +32,23 @@ class Overlay:
     upper: Path
     work: Path
     at: str
+
+
+@dataclass(frozen=True)
+class View:
+    """What a command sees.
+
+    mounts    overlays;  shared  a folder of the layer that is /dev/shm, so that what lies there is counted with the rest
+    readable  folders at their own paths, by (where they are, where they are seen);  hidden  folders that are seen as empty
+    links     (where, what they say);  folder  where the command starts
+    """
+
+    mounts: Sequence[Overlay]
+    shared: Path
+    readable: Sequence[tuple[str, str]]
+    hidden: Sequence[str]
+    links: Sequence[tuple[str, str]]
+    folder: str
 
 
 @dataclass(frozen=True)
@@ -49,33 +67,33 @@ class Bubblewrap:
     def arguments(
         self,
         store: LayerStore,
-        mounts: Sequence[Overlay],
-        readable: Sequence[str],
+        view: View,
         variables: Mapping[str, str],
-        folder: str,
         limits: Limits,
         command: Sequence[str],
-        status: int,
+        gate: BoxGate,
     ) -> list[str]:
-        """The whole command line, which may begin with steps that need the host's root.
-
-        `status` is a file descriptor to which bubblewrap writes what becomes of the command, as JSON.
-        """
-        root = may_become_nobody()
-        private = [path for path in readable if root and not host.open_to(path, store.user, store.group)]
-        shown = {path: str(store.folder / f"_r{private.index(path)}") if path in private else path for path in readable}
+        """The whole command line, which may begin with steps that need the host's root."""
+        root = may_change_user()
+        places = list(dict.fromkeys(path for path, _ in view.readable))
+        private = [path for path in places if root and not host.open_to(path, store.user, store.group)]
+        shown = {path: str(store.folder / f"_r{private.index(path)}") if path in private else path for path in places}
         wrap = [self.path, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
         wrap += ["--cap-drop", "ALL", "--uid", str(AGENT), "--gid", str(AGENT), "--hostname", "box", "--clearenv"]
-        wrap += ["--json-status-fd", str(status)]
+        for option, fd in gate.options.items():
+            wrap += [option, str(fd)]
         for path, target in host.system():
             wrap += ["--ro-bind", path, path] if target is None else ["--symlink", target, path]
         for path in host.ETC:
             wrap += ["--ro-bind-try", path, path]
         for name in ("passwd", "group"):
             wrap += ["--ro-bind", str(store.folder / f"_{name}"), f"/etc/{name}"]
-        wrap += ["--dev", "/dev", "--size", str(SHARED_MEMORY), "--tmpfs", "/dev/shm", "--proc", "/proc"]
+        wrap += ["--ro-bind", str(store.folder / "_gitconfig"), "/etc/gitconfig"]
+        # The first process of the box is bubblewrap's: nothing of it may be read or written by way of /proc.
+        wrap += ["--dev", "/dev", "--bind", str(view.shared), "/dev/shm"]
+        wrap += ["--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
         first = []
-        for number, mount in enumerate(mounts):
+        for number, mount in enumerate(view.mounts):
             if self.overlays:
                 for path in reversed(mount.lower):
                     wrap += ["--overlay-src", str(path)]
@@ -85,9 +103,13 @@ class Bubblewrap:
                 lower = ":".join(map(str, mount.lower))
                 first.append(MOUNT.format(lower=lower, upper=mount.upper, work=mount.work, at=at))
                 wrap += ["--bind", str(at), mount.at]
-        for path in readable:
-            wrap += ["--ro-bind", shown[path], path]
-        wrap += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", folder]
+        for path, seen in view.readable:
+            wrap += ["--ro-bind", shown[path], seen]
+        for path, target in view.links:
+            wrap += ["--symlink", target, path]
+        for path in view.hidden:
+            wrap += ["--tmpfs", path, "--remount-ro", path]
+        wrap += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", view.folder]
         for name, value in variables.items():
             wrap += ["--setenv", name, value]
         wrap += [str(host.program("prlimit")), *_rlimits(limits), "--", *command]
@@ -116,8 +138,7 @@ def _rlimits(limits: Limits) -> list[str]:
         f"--nproc={limits.processes}",
         f"--as={int(limits.memory)}",
         f"--fsize={int(limits.disk)}",
-        "--core=0",
-        "--nofile=1024",
+        *(f"--{name}={value}" for name, value in LIMITED.items()),
     ]
 
 
@@ -133,19 +154,62 @@ def _as_user(store: LayerStore, private: Mapping[str, str], command: Sequence[st
     return [str(host.program("unshare")), "-m", "--propagation", "private", "--", "/bin/sh", "-c", script, "sh", *leave]
 
 
-def leader(status: str) -> int | None:
-    """The pid, on the host, of the first process in the box, from what bubblewrap has written; None if it has not yet."""
-    return next((line["child-pid"] for line in _lines(status) if "child-pid" in line), None)
+class BoxGate:
+    """What bubblewrap is told and says by descriptors: the filter of system calls, its status as JSON, the word to go on.
 
+    See `launch.Gate`. A context: on leaving, all descriptors are closed.
+    """
 
-def end(pid: int, first: int | None) -> None:
-    """End a box by its first process, so that bubblewrap, which waits for that, sees all of it gone; else bubblewrap itself."""
-    os.kill(pid if first is None else first, signal.SIGKILL)
+    def __init__(self, filter: bytes | None):
+        self.reading, status = os.pipe()
+        waiting, self._go = os.pipe()
+        self._theirs = [status, waiting]
+        self.options = {"--json-status-fd": status, "--block-fd": waiting}
+        if filter is not None:
+            program, writing = os.pipe()
+            os.write(writing, filter)
+            os.close(writing)
+            self._theirs.append(program)
+            self.options["--seccomp"] = program
+        os.set_blocking(self.reading, False)
+        self._text = b""
 
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Descriptors that bubblewrap must have."""
+        return tuple(self._theirs)
 
-def ran(status: str) -> bool:
-    """Whether the box was set up and its first process has ended by itself."""
-    return any("exit-code" in line for line in _lines(status))
+    def started(self) -> None:
+        """Close what is bubblewrap's alone, so that its end can be read here."""
+        while self._theirs:
+            os.close(self._theirs.pop())
+
+    def leader(self) -> int | None:
+        """The pid, on the host, of the first process in the box; None if bubblewrap has not said it yet."""
+        return next((line["child-pid"] for line in self._said() if "child-pid" in line), None)
+
+    def release(self) -> None:
+        """Let the command run."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._go, b"x")
+
+    def ran(self) -> bool:
+        """Whether the box was set up and its first process has ended by itself."""
+        return any("exit-code" in line for line in self._said())
+
+    def __enter__(self) -> BoxGate:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.started()
+        os.close(self.reading)
+        os.close(self._go)
+
+    def _said(self) -> list[dict]:
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self.reading, 4096):
+                self._text += chunk
+        return _lines(self._text.decode())
 
 
 def _lines(status: str) -> list[dict]:
@@ -185,7 +249,7 @@ def _asked(path: str) -> tuple[bool, str]:
 
 def _reachable(path: Path, store: LayerStore) -> str:
     """The program where the boxes' user can start it: with the libraries beside its package, copied if it lies in private."""
-    if not may_become_nobody() or host.open_to(path, store.user, store.group):
+    if not may_change_user() or host.open_to(path, store.user, store.group):
         return str(path)
     package = path.parent.parent
     for folder in (package, package.with_name(f"{package.name}.libs")):

@@ -1,4 +1,4 @@
-"""Tier D: containers of Docker or Podman. A fork commits an image, so that it costs a second and not microseconds."""
+"""The tier "container": containers of Docker or Podman. A fork commits an image: it costs a second, not microseconds."""
 
 from __future__ import annotations
 
@@ -51,8 +51,14 @@ def engine() -> tuple[str, str]:
         done = _asked(path, "version", "--format", "{{.Server.Version}}" if name == "docker" else "{{.Client.Version}}")
         if done.returncode == 0:
             return path, f"{name} {done.stdout.decode().strip()}"
-        why.append(f"{name} does not answer: {done.stderr.decode(errors='replace').strip().splitlines()[-1:] or 'no reason'}")
+        why.append(f"{name} does not answer: {_last(done.stderr)}")
     raise BadInput(f"no container engine works here: {'; '.join(why)}")
+
+
+def _last(said: bytes) -> str:
+    """The last line of what a program has said."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it gives no reason"
 
 
 class Image(Layer):
@@ -72,7 +78,7 @@ class ContainerTier:
     command runs, the disk limit counts for each file alone; what it has written in all is looked at when it has ended.
     """
 
-    name = "D"
+    name = "container"
     network = "none"
 
     def __init__(self, store: LayerStore, base: Path | None, image: str, readable: Sequence[str], folder: str):
@@ -85,7 +91,7 @@ class ContainerTier:
         # What lies in folders of the image that all began with; listings of other images are not kept.
         self._listed: dict[str, dict[str, Entry]] = {}
 
-    def open(self, below: Image | None) -> Image:
+    def open(self, below: Image | None, scratch: bool = True) -> Image:
         """A layer to run commands in, on what is below; nothing is copied until one has run."""
         image, height = (self._base, 1) if below is None else (below.image, below.height)
         return Image(self.store.make(), below, image, height)
@@ -110,7 +116,7 @@ class ContainerTier:
         arguments += [layer.image, "bash", "-c", 'exec "$@" 2>&1', "bash", *command]
         process = Process(arguments, stdin, (), end=lambda _: self._ask("kill", name), variables=_caller())
         try:
-            result = process.run(limits, lambda: 0, self.store.folder)
+            result = process.run(limits, lambda _: 0, self.store.folder)
             state = self._state(name)
             if state is None or state["Status"] == "created" or state.get("Error"):
                 raise Failure(f"the container could not be started: {result.output.strip()}")
@@ -195,7 +201,7 @@ class ContainerTier:
         layer.image, layer.height = tag, 1
 
     def _state(self, container: str) -> dict | None:
-        done = self._ask("inspect", "--format", "{{json .ShellState}}", container)
+        done = self._ask("inspect", "--format", "{{json .State}}", container)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def _ended(self, container: str, result: Result, state: Mapping, limits: Limits) -> Result:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bpo.errors import BadInput
@@ -40,6 +43,10 @@ ENVIRONMENT = {
     "USER": "agent",
 }
 
+GIT = "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n"
+# Links that the kernel follows on one way.
+LINKS = 40
+
 
 def program(name: str) -> str | None:
     """The full path of a program, None where there is none."""
@@ -60,10 +67,32 @@ def system() -> Iterable[tuple[str, str | None]]:
             yield path, None
 
 
-def readable(paths: Sequence[str | os.PathLike]) -> tuple[str, ...]:
-    """Folders that boxes may read, as absolute paths without links; BadInput for what is no folder or holds the system."""
-    found = []
+@dataclass(frozen=True)
+class Shown:
+    """Folders that boxes may read, and folders in them or in the system's that they see as empty.
+
+    places  (the folder without links, where a box sees it): a folder that is reached through a link is seen at both paths
+    links   (where it is, what it says), on the way to programs
+    """
+
+    places: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders themselves."""
+        return tuple(dict.fromkeys(real for real, _ in self.places))
+
+
+def shown(paths: Sequence[str | os.PathLike], hidden: Sequence[str | os.PathLike] = ()) -> Shown:
+    """What boxes see of these folders; of a program, the links that lead to it. BadInput for what is neither or too much."""
+    places: list[tuple[str, str]] = []
+    ways: dict[str, str] = {}
     for path in paths:
+        if os.path.isfile(path):
+            ways |= links(path)
+            continue
         real = os.path.realpath(path)
         if not os.path.isdir(real):
             raise BadInput(f"{os.fspath(path)!r} cannot be shown to a box: it is no folder")
@@ -71,8 +100,28 @@ def readable(paths: Sequence[str | os.PathLike]) -> tuple[str, ...]:
             raise BadInput(
                 f"{os.fspath(path)!r} cannot be shown to a box: it holds more than the box may read; name a folder in it"
             )
-        found.append(real)
-    return tuple(dict.fromkeys(found))
+        places += [(real, real), (real, os.path.abspath(path))]
+    masked = tuple(dict.fromkeys(os.path.realpath(path) for path in hidden if os.path.isdir(path)))
+    seen = [*(place for _, place in places), *SYSTEM]
+    apart = {link: target for link, target in ways.items() if not any(link.startswith(one + os.sep) for one in seen)}
+    # A link in /tmp would become a part of the state: there, the folder itself is seen under the link's name.
+    kept = tuple((link, target) for link, target in apart.items() if not link.startswith("/tmp/"))
+    places += [(os.path.realpath(link), link) for link in apart if link.startswith("/tmp/") and os.path.isdir(link)]
+    return Shown(tuple(dict.fromkeys(places)), masked, kept)
+
+
+def parts(path: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """What of a folder is left without the hidden ones: (path, whether with all that is in it)."""
+    if path in hidden:
+        return
+    if not any(one.startswith(path.rstrip("/") + "/") for one in hidden):
+        yield path, True
+        return
+    yield path, False
+    for name in os.listdir(path):
+        each = os.path.join(path, name)
+        if not os.path.islink(each):
+            yield from parts(each, hidden)
 
 
 def open_to(path: str | os.PathLike, user: int, group: int) -> bool:
@@ -87,10 +136,57 @@ def _may(path: Path, user: int, group: int, right: int) -> bool:
     return bool(info.st_mode & (right << shift))
 
 
-def interpreter() -> tuple[str, ...]:
-    """Folders of the running Python that lie outside the system's, for boxes whose commands are to run it."""
-    import sys
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python without anything that was installed into it: its program, the folders that it needs, and those to be hidden."""
 
-    folders = dict.fromkeys(os.path.realpath(path) for path in (sys.prefix, sys.base_prefix))
-    system = [os.path.realpath(path) for path in SYSTEM]
-    return tuple(path for path in folders if not any(path == s or path.startswith(s + os.sep) for s in system))
+    program: str
+    folders: tuple[str, ...]
+    hidden: tuple[str, ...]
+
+
+def interpreter(program: str | os.PathLike | None = None) -> Interpreter:
+    """The Python behind a program (this process's, where none is named), however many links and environments lead to it."""
+    path = Path(os.path.realpath(program or sys.executable))
+    config = Path(program or sys.executable).parent.parent / "pyvenv.cfg"
+    if config.is_file() and (home := re.search(r"^home *= *(.*)$", config.read_text(), re.MULTILINE)):
+        # An environment may hold a copy of the program, and not a link to it.
+        names = (path.name, f"python{sys.version_info[0]}", "python")
+        path = next((Path(home[1].strip(), name) for name in names if Path(home[1].strip(), name).exists()), path)
+        path = Path(os.path.realpath(path))
+    root = path.parent.parent
+    folders = tuple(str(root / name) for name in ("bin", "lib", "lib64") if (root / name).is_dir() and not _of_system(root))
+    return Interpreter(str(path), folders, tuple(installed(str(root))))
+
+
+def installed(*roots: str) -> Iterator[str]:
+    """Folders of packages that have been installed into Pythons below these, and into the system's."""
+    for root in dict.fromkeys((*roots, "/usr", "/usr/local")):
+        for folder in (*Path(root).glob("lib*/python3*"), *Path(root).glob("lib*/pypy3*")):
+            yield from (str(folder / name) for name in ("site-packages", "dist-packages") if (folder / name).is_dir())
+
+
+def links(path: str | os.PathLike) -> dict[str, str]:
+    """Every link on the way to a path, in the order of following: where it is, and what it says."""
+    found: dict[str, str] = {}
+    left, at = Path(os.path.abspath(path)).parts[1:], "/"
+    while left and len(found) < LINKS:
+        each, left = os.path.join(at, left[0]), left[1:]
+        if not os.path.islink(each) or each in found:
+            at = each
+            continue
+        found[each] = os.readlink(each)
+        left, at = (*Path(os.path.normpath(os.path.join(at, found[each]))).parts[1:], *left), "/"
+    return found
+
+
+def identity(folder: Path) -> Path:
+    """Write the settings by which git knows who commits in a box; what a tree or a command says of it counts more."""
+    path = folder / "_gitconfig"
+    path.write_text(GIT)
+    return path
+
+
+def _of_system(path: str | os.PathLike) -> bool:
+    real = os.path.realpath(path)
+    return any(real == one or real.startswith(one + os.sep) for one in map(os.path.realpath, SYSTEM))

@@ -1,22 +1,23 @@
-"""Tier A: layers of overlayfs in a user namespace. A snapshot is a reference, a fork two references and later five folders."""
+"""The tier "overlay": layers of overlayfs in a user namespace. A snapshot is a reference, a fork two and later five folders."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bpo.sandboxes.shell import layers
-from bpo.sandboxes.shell.bubblewrap import Bubblewrap, Overlay, end, leader, ran
-from bpo.sandboxes.shell.launch import Failure, Process, size
+from bpo.sandboxes.shell import host, layers, syscalls
+from bpo.sandboxes.shell.bubblewrap import BoxGate, Bubblewrap, Overlay, View
+from bpo.sandboxes.shell.launch import Failure, Process
 from bpo.sandboxes.shell.layers import Entry
 from bpo.sandboxes.shell.limits import Limits, Result
 from bpo.sandboxes.shell.store import Layer, LayerStore
+from bpo.sandboxes.shell.walk import Walk, remove, size
 
-# Parts of a layer: changes of the tree and of /tmp, and the folder that overlayfs asks for beside each.
-TREE, TREE_WORK, TMP, TMP_WORK = "u", "w", "s", "x"
+# Parts of a layer: changes of the tree and of /tmp, the folder that overlayfs asks for beside each, and /dev/shm.
+TREE, TREE_WORK, TMP, TMP_WORK, SHARED = "u", "w", "s", "x", "h"
 DEEPEST = 64
 # The kernel reads all layers of a mount from one page of text; bubblewrap puts /oldroot before each.
 PAGE, SPARE = 4096, 512
@@ -29,26 +30,27 @@ class OverlayTier:
     overlayfs copies it up under that name alone.
     """
 
-    name = "A"
+    name = "overlay"
     network = "none"
 
-    def __init__(self, store: LayerStore, base: Path, program: Bubblewrap, readable: Sequence[str], folder: str):
-        self.store, self.base, self.readable, self.folder = store, base, tuple(readable), folder
+    def __init__(self, store: LayerStore, base: Path, program: Bubblewrap, shown: host.Shown, folder: str):
+        self.store, self.base, self.shown, self.folder = store, base, shown, folder
         self.program = program
         self.origin = program.origin
         self._empty = store.make()
-        for name, line in (("passwd", "agent:x:1000:1000::/tmp:/bin/bash"), ("group", "agent:x:1000:")):
-            (store.folder / f"_{name}").write_text(line + "\n")
+        for name, text in (("passwd", "agent:x:1000:1000:agent:/tmp:/bin/bash\n"), ("group", "agent:x:1000:\n")):
+            (store.folder / f"_{name}").write_text(text)
+        host.identity(store.folder)
         for number in range(2):
             (store.folder / f"_m{number}").mkdir()
         per_layer = len(f"/oldroot{store.folder}/zzzz/{TREE}:")
         self.deepest = max(2, min(DEEPEST, (PAGE - SPARE - len(str(base))) // per_layer))
 
-    def open(self, below: Layer | None) -> Layer:
+    def open(self, below: Layer | None, scratch: bool = True) -> Layer:
         """A new layer to write in, on what is below; a stack that has become too deep is merged first."""
         if below is not None and below.depth >= self.deepest:
             below = self._merged(below)
-        layer = Layer(self.store.make(TREE, TREE_WORK, TMP, TMP_WORK), below)
+        layer = Layer(self.store.make(TREE, TREE_WORK, TMP, TMP_WORK, SHARED), below, scratch)
         for part in (TREE, TMP):
             # The topmost layer says what the permissions of the mounted folder are.
             shutil.copymode(self._under(layer, part), layer.folder / part)
@@ -57,13 +59,15 @@ class OverlayTier:
     def changed(self, layer: Layer) -> bool:
         """Whether anything has been written to a layer, or the permissions of its folders changed."""
         return any(
-            os.listdir(layer.folder / part) or os.stat(layer.folder / part).st_mode != os.stat(self._under(layer, part)).st_mode
+            os.stat(layer.folder / part).st_mode != os.stat(self._under(layer, part)).st_mode or _holds(layer.folder / part)
             for part in (TREE, TMP)
         )
 
     def _under(self, layer: Layer, part: str) -> Path:
         """What a part of a layer lies on."""
-        return layer.below.folder / part if layer.below else {TREE: self.base, TMP: self._empty}[part]
+        if layer.below and (part == TREE or layer.scratch):
+            return layer.below.folder / part
+        return {TREE: self.base, TMP: self._empty}[part]
 
     def execute(
         self, layer: Layer, command: Sequence[str], limits: Limits, variables: Mapping[str, str], stdin: bytes
@@ -71,17 +75,28 @@ class OverlayTier:
         """Run a command in a layer that nothing stands on."""
         below = layer.below.stack() if layer.below else []
         mounts = [
-            Overlay((*(each.folder / part for each in below), base), layer.folder / part, layer.folder / work, at)
-            for part, work, base, at in ((TREE, TREE_WORK, self.base, self.folder), (TMP, TMP_WORK, self._empty, "/tmp"))
-        ]
-        with _Status() as status:
-            arguments = self.program.arguments(
-                self.store, mounts, self.readable, variables, self.folder, limits, command, status.writing
+            Overlay((*(each.folder / part for each in under), base), layer.folder / part, layer.folder / work, at)
+            for part, work, under, base, at in (
+                (TREE, TREE_WORK, below, self.base, self.folder),
+                (TMP, TMP_WORK, below if layer.scratch else [], self._empty, "/tmp"),
             )
-            process = Process(arguments, stdin, (status.writing,), end=lambda pid: end(pid, leader(status.read())))
-            result = process.run(limits, lambda: sum(size(layer.folder / part) for part in (TREE, TMP)), layer.folder)
-            if result.ended == "exit" and not ran(status.read()):
+        ]
+        shared = layer.folder / SHARED
+        # Into a folder that a command has closed to its own user, no other can start.
+        mode = os.stat(layer.folder / TREE).st_mode
+        start = self.folder if mode & stat.S_IRUSR and mode & stat.S_IXUSR else "/"
+        view = View(mounts, shared, self.shown.places, self.shown.hidden, self.shown.links, start)
+        with BoxGate(syscalls.compiled("overlay")) as gate:
+            arguments = self.program.arguments(self.store, view, variables, limits, command, gate)
+            process = Process(arguments, stdin, gate.fds, gate=gate)
+            written = lambda most: sum(size(layer.folder / part, most) for part in (TREE, TMP, SHARED))  # noqa: E731
+            result = process.run(limits, written, layer.folder)
+            if result.ended == "exit" and not gate.ran():
                 raise Failure(f"the box could not be set up: {result.output.strip() or f'exit status {result.code}'}")
+        if _holds(shared):
+            remove(shared)
+            os.mkdir(shared)
+            os.chown(shared, self.store.user, self.store.group)
         return result
 
     def changes(self, layer: Layer | None) -> dict[str, Entry | None]:
@@ -105,27 +120,12 @@ class OverlayTier:
     def _merged(self, layer: Layer) -> Layer:
         if layer.below is None:
             return layer
-        merged = Layer(self.store.make(TREE, TREE_WORK, TMP, TMP_WORK), None)
+        merged = Layer(self.store.make(TREE, TREE_WORK, TMP, TMP_WORK, SHARED), None)
         for part in (TREE, TMP):
             layers.merge([each.folder / part for each in layer.stack()], merged.folder / part)
         return merged
 
 
-class _Status:
-    """A pipe for what bubblewrap says of itself."""
-
-    def __enter__(self) -> _Status:
-        self._reading, self.writing = os.pipe()
-        os.set_blocking(self._reading, False)
-        self._text = b""
-        return self
-
-    def read(self) -> str:
-        with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._reading, 4096):
-                self._text += chunk
-        return self._text.decode()
-
-    def __exit__(self, *_) -> None:
-        os.close(self._reading)
-        os.close(self.writing)
+def _holds(folder: Path) -> bool:
+    with Walk(folder) as walk:
+        return bool(walk.names())

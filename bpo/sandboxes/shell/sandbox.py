@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, fields
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +13,7 @@ from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.shell import agent_format, demo_tree
 from bpo.sandboxes.shell.boxed import Boxed
 from bpo.sandboxes.shell.limits import Limits
+from bpo.sandboxes.shell.store import LayerStore
 from bpo.sandboxes.shell.tiers import open_workspace
 
 TASK = "tree"
@@ -39,7 +37,8 @@ class Shell(Boxed):
 
     tree          the folder to work in; None: a small one made for trying (`demo_tree`)
     instruction   what the agent is asked to do
-    check         a bash command whose exit status 0, in a throw-away fork at the end, is success; None: no reward
+    check         a bash command whose exit status 0, in a throw-away fork at the end, is success; None: no reward. It sees the
+                  tree, and of the session nothing else: a fresh shell, an empty /tmp and home
     commands      actions that are listed, for policies that choose; None: none, for free writing. Any command is played
     max_steps     step limit
     readable, tier, stateful, allow_unsafe, image   see `tiers.open_workspace`
@@ -77,9 +76,10 @@ class Shell(Boxed):
             raise BadInput("tree is ''; it must be the name of a folder, or None for a small one made for trying")
         for name in limits or {}:
             choose("limit", name, [field.name for field in fields(Limits)])
-        self._made = tempfile.TemporaryDirectory(prefix="bpo-tree-") if tree is None else None
+        # A folder that is known for a dead process's, should this one be killed.
+        self._made = LayerStore() if tree is None else None
         if self._made:
-            tree = demo_tree.make(Path(self._made.name))
+            tree = demo_tree.make(self._made.folder / "tree")
             instruction, check = instruction or demo_tree.INSTRUCTION, check or demo_tree.CHECK
             commands = demo_tree.COMMANDS if commands is None else commands
         self.instruction, self.check, self.max_steps = instruction or "", check, max_steps
@@ -123,12 +123,8 @@ class Shell(Boxed):
         return (self._state, self._workspace.digest())
 
     def _checked(self) -> bool:
-        """Whether the check succeeds, in a fork that is thrown away."""
-        if self.check is None:
-            return False
-        (fork,) = self._workspace.fork()
-        with closing(fork):
-            return fork.run(self.check).code == 0
+        """Whether the check succeeds on the tree, with nothing else of the session's."""
+        return self.check is not None and self._workspace.judge(("bash", "-c", self.check)).code == 0
 
     def _observe(self) -> Observation:
         actions = () if self._state.done and self.commands is not None else self.commands

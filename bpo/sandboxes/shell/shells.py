@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from bpo.errors import BadInput
 
@@ -30,13 +30,15 @@ FILL = """
 set -e
 while [ $# -gt 0 ]; do
   if [ -e "$1" ] && [ ! -f "$1" ]; then echo "$1 is there and is no file"; exit 1; fi
-  mkdir -p -- "$(dirname -- "$1")"
+  if [ ! -d "${1%/*}" ]; then mkdir -p -- "${1%/*}"; fi
   head -c "$2" > "$1"
   shift 2
 done
 """
 
 
+# Files and bytes of names that are written by one command: so much is passed on with no trouble by all that stands between.
+FILES, NAMES = 500, 32 * 1024
 # Prints a file for `decoded`.
 READ = """
 if [ -f "$1" ]; then exec base64 --wrap=0 -- "$1"; fi
@@ -57,6 +59,26 @@ def filled(files: Mapping[str, bytes]) -> tuple[tuple[str, ...], bytes]:
     """Arguments and standard input that write these files and the folders above them; permissions of old files stay."""
     pairs = [part for name, data in files.items() for part in (f"./{name}", str(len(data)))]
     return ("bash", "-c", FILL, "bash", *pairs), b"".join(files.values())
+
+
+def batches(names: Iterable[str]) -> Iterator[list[str]]:
+    """Names in groups that one command can be told."""
+    group: list[str] = []
+    length = 0
+    for name in names:
+        long = len(name.encode(errors="surrogateescape"))
+        if group and (len(group) >= FILES or length + long > NAMES):
+            yield group
+            group, length = [], 0
+        group.append(name)
+        length += long
+    if group:
+        yield group
+
+
+def encoded(length: float) -> int:
+    """Characters that a file of this length takes as base64."""
+    return 4 * (int(length) // 3 + 1)
 
 
 def decoded(text: str) -> bytes:

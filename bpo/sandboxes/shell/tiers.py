@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -11,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from bpo.errors import BadInput, choose
-from bpo.sandboxes.shell import host, landlock_runner
+from bpo.sandboxes.shell import host, landlock_runner, syscalls
 from bpo.sandboxes.shell.bubblewrap import Bubblewrap, find
 from bpo.sandboxes.shell.containers import ContainerTier, engine
 from bpo.sandboxes.shell.copies import CopyTier, copy
@@ -22,14 +23,19 @@ from bpo.sandboxes.shell.store import LayerStore, leftovers, remove
 from bpo.sandboxes.shell.workspace import Habits, Workspace
 
 FOLDER = "/testbed"
+# The version of Landlock that keeps signals among a box's own processes.
+SCOPED = 6
 # How a tier is tried.
 TRIED = Habits(Limits(seconds=20))
 TIERS = {
-    "A": "overlays in namespaces: forks at once, nothing but the tree and /tmp can be written, no network",
-    "B": "copies under Landlock: a fork copies the tree; other processes can be seen, UDP is open",
-    "C": "copies without any confinement: commands can do all that this user (nobody, for root) can; only with allow_unsafe",
-    "D": "containers of Docker or Podman: a command commits an image, about a second; used only where an image is named",
+    "overlay": "overlays in namespaces: forks at once, nothing but the tree and /tmp can be written, no network",
+    "landlock": "copies under Landlock and a system call filter: a fork copies the tree, no network",
+    "copy": "copies without any confinement: commands can do what this user can (for root: another); only with allow_unsafe",
+    "container": "containers of Docker or Podman: a command commits an image, a second; used only where an image is named",
 }
+# The letters that stood for the names, still understood wherever a tier is chosen.
+ALIASES = {"A": "overlay", "B": "landlock", "C": "copy", "D": "container"}
+
 
 # Boxes that this process has put trees into: tier, and what keeps it.
 _USED: set[tuple[str, str]] = set()
@@ -37,13 +43,22 @@ _USED: set[tuple[str, str]] = set()
 
 @dataclass(frozen=True)
 class Finding:
-    """What trying one tier has shown: it works by `how`, or does not for the reason `why`, and then `advice` may help."""
+    """What trying one tier has shown: it works by `how`, or does not for the reason `why`, and then `advice` may help.
+
+    `open` says what commands in such boxes could still reach here, in words; then they run only where that is permitted.
+    """
 
     tier: str
     works: bool
     how: str = ""
     why: str = ""
     advice: str = ""
+    open: tuple[str, ...] = ()
+
+    @property
+    def safe(self) -> bool:
+        """Whether boxes work and hold all that they are to hold."""
+        return self.works and not self.open
 
 
 @cache
@@ -51,14 +66,16 @@ def findings() -> tuple[Finding, ...]:
     """Every way to keep boxes here that needs no image, the preferred first, each one tried for real once per process."""
     if not sys.platform.startswith("linux"):
         why = f"boxes need Linux, this is {sys.platform}"
-        return tuple(Finding(tier, False, why=why, advice="use Linux, or a Linux virtual machine") for tier in "AB")
+        return tuple(
+            Finding(tier, False, why=why, advice="use Linux, or a Linux virtual machine") for tier in ("overlay", "landlock")
+        )
     found = []
     store = LayerStore()
     try:
         programs = find(store)
         if not programs:
             found.append(
-                Finding("A", False, why="bubblewrap is missing", advice="pip install 'bpo[code]', or install bubblewrap")
+                Finding("overlay", False, why="bubblewrap is missing", advice="pip install 'bpo[code]', or install bubblewrap")
             )
         for program in programs:
             found.append(_overlay_works(program))
@@ -70,33 +87,49 @@ def findings() -> tuple[Finding, ...]:
 
 def _overlay_works(program: Bubblewrap) -> Finding:
     try:
-        with closing(_opened("A", None, (), TRIED, origin=program.origin)) as workspace:
+        with closing(_opened("overlay", None, host.Shown(), TRIED, origin=program.origin)) as workspace:
             _try(workspace)
     except (Failure, OSError) as error:
-        return Finding("A", False, program.origin, str(error), _advice(str(error)))
-    return Finding("A", True, program.origin)
+        return Finding("overlay", False, program.origin, str(error), _advice(str(error)))
+    return Finding("overlay", True, program.origin, open=_unfiltered())
 
 
 def _landlock_works() -> Finding:
     number = landlock_runner.version()
     if not number:
         return Finding(
-            "B", False, why="this kernel has no Landlock, or it is switched off", advice="a kernel from 5.13 on, lsm=landlock"
+            "landlock",
+            False,
+            why="this kernel has no Landlock, or it is switched off",
+            advice="a kernel from 5.13 on, lsm=landlock",
         )
     try:
-        with closing(_opened("B", None, (), TRIED)) as workspace:
+        with closing(_opened("landlock", None, host.Shown(), TRIED)) as workspace:
             _try(workspace)
     except (Failure, OSError) as error:
-        return Finding("B", False, f"Landlock {number}", str(error))
-    return Finding("B", True, f"Landlock {number}")
+        return Finding("landlock", False, f"Landlock {number}", str(error))
+    found = list(_unfiltered())
+    if number < SCOPED:
+        found.append(
+            f"Landlock {number} lets signals through to this user's other processes (from version {SCOPED} on it does not)"
+        )
+    return Finding("landlock", True, f"Landlock {number}", open=tuple(found))
+
+
+def _unfiltered() -> tuple[str, ...]:
+    if syscalls.compiled("overlay") is not None:
+        return ()
+    return (f"the numbers of system calls on {platform.machine()} are not known, so that none is refused",)
 
 
 def containers_work() -> Finding:
     """Whether a container engine answers; no box is tried, since that needs an image."""
     try:
-        return Finding("D", True, engine()[1])
+        return Finding("container", True, engine()[1])
     except BadInput as error:
-        return Finding("D", False, why=str(error), advice="install podman, or start Docker; only for those who want tier D")
+        return Finding(
+            "container", False, why=str(error), advice="install podman, or start Docker; only for those who want that tier"
+        )
 
 
 def _try(workspace: Workspace) -> None:
@@ -133,26 +166,35 @@ def _advice(why: str) -> str:
 
 
 def chosen(tier: str, allow_unsafe: bool = False) -> str:
-    """The tier that is used: the one asked for or, for "auto", the best that works; BadInput says what is missing."""
-    choose("tier", tier, ("auto", *TIERS))
+    """The tier that is used: the one asked for or, for "auto", the best that is safe; BadInput says what is missing."""
+    tier = named(tier)
+    safe = [finding.tier for finding in findings() if finding.safe]
     works = [finding.tier for finding in findings() if finding.works]
     if tier == "auto":
-        if works:
-            return min(works)
+        if safe or (works and allow_unsafe):
+            return (safe or works)[0]
         if not allow_unsafe:
             raise BadInput(
                 "no safe box works on this host (`bpo sandbox doctor` says why); allow_unsafe=True runs commands without any "
                 "confinement, with all the rights of this user (of nobody, where this is root)"
             )
-        return "C"
-    if tier == "C":
+        return "copy"
+    if tier == "copy":
         if allow_unsafe:
             return tier
-        raise BadInput("tier C runs commands without any confinement: it needs allow_unsafe=True")
+        raise BadInput("tier copy runs commands without any confinement: it needs allow_unsafe=True")
     if tier not in works:
         reasons = "; ".join(f"{f.how or f.tier}: {f.why}" for f in findings() if f.tier == tier)
         raise BadInput(f"tier {tier} does not work on this host ({reasons}); `bpo sandbox doctor` says what to do")
+    if tier not in safe and not allow_unsafe:
+        holes = "; ".join(hole for finding in findings() if finding.tier == tier for hole in finding.open)
+        raise BadInput(f"tier {tier} does not hold everything on this host ({holes}): it needs allow_unsafe=True")
     return tier
+
+
+def named(tier: str) -> str:
+    """A tier's name: what was asked for, or what its letter stands for; BadInput lists the names."""
+    return choose("tier", ALIASES.get(tier, tier), ("auto", *TIERS))
 
 
 def open_workspace(
@@ -166,21 +208,23 @@ def open_workspace(
     folder: str = FOLDER,
     allow_unsafe: bool = False,
     image: str | None = None,
+    hidden: Sequence[str | os.PathLike] = (),
 ) -> Workspace:
     """Put a folder into boxes.
 
     tree          the folder, None for an empty one; it is never written to, and must stay as it is while boxes stand on it.
                   It is copied where the boxes' user does not own it (which is so where the host is root)
     readable      further folders that commands may read, at their own paths: interpreters, environments (of an environment also
-                  the folder of the Python that it is made of: `sys.base_prefix` in it)
-    tier          a key of TIERS, or "auto": the safest that works here
+                  the folder of the Python that it is made of: `sys.base_prefix` in it). Of a program, the links that lead to it
+    tier          a key of TIERS or its letter (A to D), or "auto": the first that holds everything here
     limits        of every command
     variables     further environment variables; paths: folders that are searched for programs first
     stateful      carry the shell's folder, variables, functions and options from command to command; else every command is a
                   fresh bash
     folder        where commands see the tree
-    allow_unsafe  permit tier C
-    image         tier D: the image that containers are made of; it must hold bash and coreutils
+    allow_unsafe  permit tier copy, and tiers that do not hold everything on this host (`bpo sandbox doctor` says what)
+    image         tier container: the image that containers are made of; it must hold bash and coreutils
+    hidden        folders in `readable` or in the system's that commands see as empty (tiers overlay and landlock)
 
     BadInput for a tree that is no folder, or a tier that does not work here.
     """
@@ -190,10 +234,14 @@ def open_workspace(
     if not folder.startswith("/") or folder.rstrip("/") in ("", "/tmp", "/usr", "/etc", "/dev", "/proc"):
         raise BadInput(f"folder is {folder!r}; it must be an absolute path of its own, like {FOLDER!r}")
     habits = Habits(limits or Limits(), host.environment(dict(variables or {}), paths), stateful)
-    shown = host.readable(readable)
-    if (image is not None) != (tier == "D"):
-        raise BadInput(f"tier {tier!r} with image {image!r}: tier 'D' needs the name of an image, and only tier 'D' uses one")
-    kind = "D" if image is not None else chosen(tier, allow_unsafe)
+    shown = host.shown(readable, hidden)
+    tier = named(tier)
+    if (image is not None) != (tier == "container"):
+        raise BadInput(
+            f"tier {tier!r} with image {image!r}: tier 'container' needs the name of an image, and only tier 'container' "
+            "uses one"
+        )
+    kind = "container" if image is not None else chosen(tier, allow_unsafe)
     workspace = _opened(kind, base, shown, habits, folder, image=image)
     _USED.add((workspace.tier.name, workspace.tier.origin))
     return workspace
@@ -207,30 +255,30 @@ def used() -> list[str]:
 def _opened(
     kind: str,
     base: Path | None,
-    readable: Sequence[str],
+    shown: host.Shown,
     habits: Habits,
     folder: str = FOLDER,
     origin: str | None = None,
     image: str | None = None,
 ) -> Workspace:
-    """A workspace of tier A (by the program of this origin, or the best that works), B, C or D."""
+    """A workspace of one tier; overlays by the program of this origin, or the first that works."""
     store = LayerStore()
     try:
         if image is not None:
-            return Workspace(ContainerTier(store, base, image, readable, folder), habits)
+            return Workspace(ContainerTier(store, base, image, shown.folders, folder), habits)
         base = store.make("base") / "base" if base is None else base
-        if kind == "A":
-            origin = origin or next(finding.how for finding in findings() if finding.works and finding.tier == "A")
+        if kind == "overlay":
+            origin = origin or next(finding.how for finding in findings() if finding.works and finding.tier == kind)
             program = next(one for one in find(store) if one.origin == origin)
-            tier = OverlayTier(store, _owned(base, store), program, readable, folder)
+            tier = OverlayTier(store, _owned(base, store), program, shown, folder)
         else:
-            closed = [path for path in readable if not host.open_to(path, store.user, store.group)]
+            closed = [path for path in shown.folders if not host.open_to(path, store.user, store.group)]
             if closed:
                 raise BadInput(
-                    f"boxes of tier {kind} run as another user than root, who may not read {closed[0]!r}: use tier A, "
+                    f"boxes of tier {kind} run as another user than root, who may not read {closed[0]!r}: use tier overlay, "
                     "or have it in a folder that everybody may read"
                 )
-            tier = CopyTier(store, base, readable, folder, confined=kind == "B")
+            tier = CopyTier(store, base, shown, folder, confined=kind == "landlock")
     except BaseException:
         store.close()
         raise
@@ -247,9 +295,10 @@ def _owned(base: Path, store: LayerStore) -> Path:
     return target
 
 
-def clean(parent: Path | None = None) -> list[Path]:
-    """Remove what processes that are gone have left of their boxes; returns the folders."""
-    found = leftovers(parent)
-    for folder in found:
-        remove(folder)
-    return found
+def clean(parent: Path | None = None) -> tuple[list[Path], list[Path]]:
+    """Remove what processes that are gone have left of their boxes; returns the folders, and those that stay."""
+    removed: list[Path] = []
+    stayed: list[Path] = []
+    for folder in leftovers(parent):
+        (removed if remove(folder) else stayed).append(folder)
+    return removed, stayed

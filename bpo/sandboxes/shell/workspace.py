@@ -12,17 +12,24 @@ from typing import Protocol
 from bpo.errors import BadInput
 from bpo.sandbox import SnapshotError
 from bpo.sandboxes.shell import host, layers, shells
+from bpo.sandboxes.shell.launch import Failure
 from bpo.sandboxes.shell.layers import Entry
 from bpo.sandboxes.shell.limits import ARGUMENT, Limits, Result
 from bpo.sandboxes.shell.store import Layer, LayerStore
+from bpo.sandboxes.shell.walk import size
 
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
+# Variables of whatever judges: Python takes no packages from the home, and no options from elsewhere.
+JUDGED = MappingProxyType({"PYTHONNOUSERSITE": "1", "BASH_ENV": "", "ENV": ""})
+# Names that a message spells out, and characters of a reason.
+SEVERAL, LONGEST = 3, 300
 
 
 class Tier(Protocol):
     """How the boxes of one base are kept and run.
 
-    name     "A" (overlays in namespaces), "B" (copies under Landlock) or "C" (copies, unconfined)
+    name     "overlay" (in namespaces), "landlock" (confined copies), "copy" (unconfined) or "container"
     origin   which program or kernel feature does it; network: what of the network a command reaches, in words
     folder   where a command sees the tree
     """
@@ -33,7 +40,7 @@ class Tier(Protocol):
     folder: str
     store: LayerStore
 
-    def open(self, below: Layer | None) -> Layer: ...
+    def open(self, below: Layer | None, scratch: bool = True) -> Layer: ...
     def changed(self, layer: Layer) -> bool: ...
     def execute(
         self, layer: Layer, command: Sequence[str], limits: Limits, variables: Mapping[str, str], stdin: bytes
@@ -54,9 +61,7 @@ class WorkspaceSnapshot:
     @property
     def size_bytes(self) -> int:
         """Bytes on disk of the topmost layer, and of the pending files in memory."""
-        from bpo.sandboxes.shell.launch import size
-
-        return sum(map(len, self.pending.values())) + (size(self.layer.folder) if self.layer else 0)
+        return sum(map(len, self.pending.values())) + (int(size(self.layer.folder)) if self.layer else 0)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,23 @@ class Workspace:
         if problem := _ungivable(arguments):
             return Result(126, f"bash: {problem}\n", "exit", 0.0)
         limits = self.habits.limits if seconds is None else replace(self.habits.limits, seconds=seconds)
-        return self._tier.execute(self._writable(), arguments, limits, self.habits.variables, stdin)
+        return self._executed(arguments, limits, stdin)
+
+    def judge(self, arguments: Sequence[str], seconds: float | None = None, stdin: bytes = b"") -> Result:
+        """Run a program on the tree in a fork that is thrown away, with nothing of the session's but the tree.
+
+        /tmp, which is the home, is empty, no shell state is carried, and Python takes no packages from the home. An answer that
+        is longer than the limit on output is no answer, as for any command.
+        """
+        (fork,) = self.fork()
+        try:
+            fork.settle()
+            fork.snapshot()
+            fork._top = self._tier.open(fork._below, scratch=False)
+            limits = self.habits.limits if seconds is None else replace(self.habits.limits, seconds=seconds)
+            return fork._executed(arguments, limits, stdin, JUDGED)
+        finally:
+            fork.close()
 
     def write(self, path: str, content: bytes | str) -> None:
         """Write a file below the tree, with the folders above it, when the next command is run or `settle` is called."""
@@ -126,9 +147,12 @@ class Workspace:
         if name in self._pending:
             return self._pending[name]
         # Read in a box: on the host, a link that a command has made could lead anywhere. A pipe would be waited for.
-        result = self.execute(("bash", "-c", shells.READ, "bash", name))
+        self.settle()
+        limits = replace(self.habits.limits, output=shells.encoded(self.habits.limits.disk))
+        result = self._executed(("bash", "-c", shells.READ, "bash", name), limits, b"")
         if result.code:
-            raise BadInput(f"{path!r} cannot be read: {(result.output or result.note).strip()}")
+            why = result.note or result.output.strip()
+            raise BadInput(f"{path!r} cannot be read: {why[:LONGEST]}")
         return shells.decoded(result.output)
 
     def snapshot(self) -> WorkspaceSnapshot:
@@ -198,12 +222,27 @@ class Workspace:
         self._open()
         if not self._pending:
             return
-        arguments, stdin = shells.filled(self._pending)
         # Forgotten first, so that one that cannot be written is told once and does not stand in the way of what follows.
-        names, self._pending = list(self._pending), NOTHING
-        result = self._tier.execute(self._writable(), arguments, self.habits.limits, self.habits.variables, stdin)
-        if result.code:
-            raise BadInput(f"{' or '.join(map(repr, names))} could not be written: {(result.output or result.note).strip()}")
+        pending, self._pending = self._pending, NOTHING
+        for names in shells.batches(pending):
+            arguments, stdin = shells.filled({name: pending[name] for name in names})
+            result = self._executed(arguments, self.habits.limits, stdin)
+            if result.code:
+                more = f" or {len(names) - SEVERAL} more" if len(names) > SEVERAL else ""
+                why = (result.note or result.output.strip())[:LONGEST]
+                raise BadInput(f"{' or '.join(map(repr, names[:SEVERAL]))}{more} could not be written: {why}")
+
+    def _executed(
+        self, arguments: Sequence[str], limits: Limits, stdin: bytes, variables: Mapping[str, str] = NOTHING_MORE
+    ) -> Result:
+        """Run a program; where commands have brought the box into a state that none can be started in, that is the answer."""
+        told = {**self.habits.variables, **variables}
+        try:
+            return self._tier.execute(self._writable(), arguments, limits, told, stdin)
+        except (Failure, OSError) as error:
+            # Whose fault it is, an untouched box tells.
+            self._tier.execute(self._tier.open(None), ("true",), limits, told, b"")
+            return Result(126, f"bash: {error}\n", "exit", 0.0)
 
 
 _NUMBERS = itertools.count()

@@ -55,11 +55,12 @@ class Prepared:
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """Folders that commands in a box must be able to read: the environment, and the Python it is made of."""
-        config = (self.environment / "pyvenv.cfg").read_text()
-        home = Path(os.path.realpath(re.search(r"^home *= *(.*)$", config, re.MULTILINE)[1])).parent  # type: ignore[index]
-        base = () if any(home.is_relative_to(os.path.realpath(path)) for path in host.SYSTEM) else (str(home),)
-        return (str(self.environment), *base)
+        """Folders that commands in a box must be able to read: the environment, and the Python it is made of.
+
+        Where links lead from one to the other, boxes have them too.
+        """
+        program = self.environment / "bin" / "python"
+        return (str(self.environment), *host.interpreter(program).folders, str(program))
 
 
 def prepare(

@@ -84,9 +84,9 @@ def opened(prepared: Prepared, tier: str = "auto") -> Workspace:
 def fits(tier: str) -> None:
     """BadInput where boxes of this tier, or the ones that "auto" means here, cannot hold an instance."""
     name = chosen(tier)
-    if name != "A":
+    if name != "overlay":
         raise BadInput(
-            f"SWE-bench needs boxes of tier A, here they are of tier {name}: the repository is installed as it lies at "
+            f"SWE-bench needs boxes of tier overlay, here they are of tier {name}: the repository is installed as it lies at "
             f"{FOLDER}, and a copy lies elsewhere (`bpo sandbox doctor` says what is missing)"
         )
 
@@ -101,9 +101,13 @@ def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST
         applied = _applied(fork, patch)
         if patch.strip() and not applied:
             return _report(prepared.instance, {}, False, "the patch does not apply")
-        place(fork, prepared.hidden, prepared.removed)
+        try:
+            place(fork, prepared.hidden, prepared.removed)
+        except (BadInput, RuntimeError) as error:
+            # The patch has put something else where the folder of a test is.
+            return _report(prepared.instance, {}, applied, str(error))
         names = [name for name, entry in prepared.hidden.items() if entry.kind != SUBMODULE]
-        result = fork.run(prepared.recipe.command(prepared.instance, names), seconds)
+        result = fork.judge(("bash", "-c", prepared.recipe.command(prepared.instance, names)), seconds)
     statuses = prepared.recipe.parser(result.output)
     return _report(prepared.instance, statuses, applied, _problem(result, statuses), result.output)
 

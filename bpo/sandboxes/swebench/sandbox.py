@@ -63,7 +63,7 @@ class SweBench(Boxed):
     instances  names of those to use; None: all whose clone is there
     fenced     actions are messages that hold one command in a fenced block (see `agent_format.commands`); else the command
     max_steps  step limit; seconds: of a command; test_seconds: of the tests
-    tier       see `shell.open_workspace`; boxes must be of tier A
+    tier       see `shell.open_workspace`; boxes must be of tier overlay
 
     The tree holds the base commit and no later one, nor the hidden tests. A session ends when a command prints
     "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT" and then a patch, at the step limit, or after three turns in a row without exactly

@@ -99,8 +99,11 @@ def read_lines(path: str | os.PathLike, what: str = "a file of JSON lines") -> I
             yield where, from_json(line, where)
 
 
-def from_json(text: str, where: str) -> Any:
-    """The plain value that a JSON text stands for; BadInput that begins with `where`."""
+def from_json(text: str, where: str, halves: bool = False) -> Any:
+    """The plain value that a JSON text stands for; BadInput that begins with `where`.
+
+    halves   texts may hold halves of surrogate pairs, as those of programs do that print bytes which are no text
+    """
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except BadInput as error:
@@ -109,7 +112,7 @@ def from_json(text: str, where: str) -> Any:
         raise BadInput(_too_deep(where)) from None
     except ValueError as error:
         raise BadInput(f"{where} is not JSON: {error}") from None
-    return plain(value, where)
+    return plain(value, where, halves=halves)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -217,7 +220,7 @@ def scalar(text: str) -> Any:
     return text
 
 
-def plain(value: Any, where: str, most: int = 10**9) -> Any:
+def plain(value: Any, where: str, most: int = 10**9, halves: bool = False) -> Any:
     """The value itself where it is plain, finite, at most `DEEPEST` levels deep and has at most `most` parts."""
     waiting, parts = [(value, "", 1)], 0
     while waiting:
@@ -238,7 +241,7 @@ def plain(value: Any, where: str, most: int = 10**9) -> Any:
             raise BadInput(f"{here} is {one}; it must be a finite number")
         if type(one) is int and abs(one) > LARGEST:
             raise BadInput(f"{here} is {shown(one)}; a whole number must fit into 64 bits")
-        if isinstance(one, str) and not one.isascii() and any("\ud800" <= sign <= "\udfff" for sign in one):
+        if isinstance(one, str) and not (halves or one.isascii()) and any("\ud800" <= sign <= "\udfff" for sign in one):
             raise BadInput(f"{here} is {shown(one)}; half of a surrogate pair is no character")
     return value
 
@@ -288,7 +291,7 @@ def _sentence(kind: Any, error: Mapping[str, Any], where: str) -> str:
         "list_type": "a list",
         "dict_type": "a mapping",
         "finite_number": "a finite number",
-        "dataclass_type": f"a mapping with the fields of {getattr(inner, '__name__', '')}",
+        "dataclass_type": f"a mapping with the fields {', '.join(typing.get_type_hints(inner)) if is_dataclass(inner) else ''}",
         "greater_than_equal": f"at least {context.get('ge')}",
         "greater_than": f"above {context.get('gt')}",
         "less_than_equal": f"at most {context.get('le')}",

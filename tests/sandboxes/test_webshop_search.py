@@ -356,8 +356,9 @@ def test_the_original_files(tmp_path, size, suffix):
     assert files.noun_lists(tmp_path) is None
     with pytest.raises(BadInput, match="no goals written by people"):
         files.human_goals(tmp_path)
-    (tmp_path / "items_human_ins.json").write_text('{"B1": [{"instruction": "x"}]}')
-    assert files.human_goals(tmp_path) == {"B1": [{"instruction": "x"}]}
+    goals = {"B1": [{"instruction": "x", "instruction_attributes": ["soft"], "instruction_options": []}]}
+    (tmp_path / "items_human_ins.json").write_text(json.dumps(goals))
+    assert files.human_goals(tmp_path) == goals
     assert len(files.identity(tmp_path, size)) == len(before) + 1
 
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bpo import child
 from bpo.cache import cache_dir
 from bpo.errors import BadInput, ToolError, require
 from bpo.files import locked, write_json
 from bpo.git import AUTHOR, git, git_text
+from bpo.reading import from_yaml, read_text, typed
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.instances import Instance, touched
@@ -199,9 +198,9 @@ def pinned(path: Path, chosen: BuildRecipe) -> tuple[list[str], str | None]:
     if not path.is_file():
         raise BadInput(f"{path} does not exist; it must be a requirements file or an environment.yml")
     if path.suffix not in (".yml", ".yaml"):
-        lines = [line.strip() for line in path.read_text().splitlines()]
+        lines = [line.strip() for line in read_text(path, "a requirements file or an environment.yml").splitlines()]
         return [line for line in lines if line and not line.startswith(("#", "-e"))], None
-    content = yaml.safe_load(path.read_text())
+    content = from_yaml(read_text(path, "a requirements file or an environment.yml"), str(path))
     entries = content.get("dependencies") if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise BadInput(f"{path} has no list of dependencies, as an environment.yml has")
@@ -209,7 +208,7 @@ def pinned(path: Path, chosen: BuildRecipe) -> tuple[list[str], str | None]:
     requirements, version = [], None
     for entry in entries:
         if isinstance(entry, dict):
-            requirements += [str(line) for line in entry.get("pip", [])]
+            requirements += [str(line) for line in typed(list[str], entry.get("pip", []), f"{path}: dependencies: pip")]
             continue
         name, *rest = re.split("=+", str(entry))
         if name == "python" and rest:

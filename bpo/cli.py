@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -283,16 +285,18 @@ class _Bars:
     def __enter__(self):
         self.progress = bars(14, console(error=True))
         self.tasks: dict[str, Any] = {}
-        self.progress.start()
         return self
 
     def __call__(self, phase: str, done: int, total: int) -> None:
+        # Not before there is something to show, so that a refusal stands alone.
+        self.progress.start()
         if phase not in self.tasks:
             self.tasks[phase] = self.progress.add_task(one_line(phase), total=total)
         self.progress.update(self.tasks[phase], completed=done, total=total)
 
     def __exit__(self, *_) -> None:
-        self.progress.stop()
+        if self.tasks:
+            self.progress.stop()
 
 
 def run_app(typer_app: typer.Typer, name: str) -> None:
@@ -317,7 +321,7 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         # Usage errors of the option parser say themselves what is wrong; anything else is ours and keeps its traceback.
         if getattr(error, "exit_code", None) != 2 or not hasattr(error, "format_message"):
             raise
-        message = error.format_message()
+        message = _with_value(error.format_message(), sys.argv[1:])
         context = getattr(error, "ctx", None)
         # Without any arguments the help has been printed already, and the message is empty.
         _refuse(
@@ -327,6 +331,17 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         if code == 130:  # what the option parser makes of Ctrl-C
             print(f"{name}: interrupted; a training run goes on from its last checkpoint, if it has one", file=sys.stderr)
         sys.exit(code or 0)
+
+
+def _with_value(message: str, arguments: list[str]) -> str:
+    """What the option parser says, with the value that it speaks of."""
+    found = re.match(r"Invalid value for '(--[\w-]+)[^']*': (.*)", message, re.DOTALL)
+    if not found:
+        return message
+    option, said = found[1], found[2]
+    values = [after for one, after in pairwise([*arguments, ""]) if one == option]
+    values += [one.partition("=")[2] for one in arguments if one.startswith(f"{option}=")]
+    return f"{option} is {shown(values[0])}: {said[:1].lower()}{said[1:]}" if values else message
 
 
 def _refuse(name: str, sentence: str) -> None:

@@ -11,7 +11,7 @@ from bpo.policies.settings import MOST
 if TYPE_CHECKING:
     from bpo.config import RunConfig
 
-# Most returns that a tree may plan; the methods of the field have 4 to 64.
+# Most returns that may be planned for a task; the methods of the field have 4 to 64.
 RETURNS = 10_000
 
 
@@ -32,7 +32,8 @@ def check_run(config: RunConfig, noise_draws: int = 0, noise_tasks: int = 1) -> 
         at_least(name, value, low)
         at_most(name, value, MOST)
     check_initial(config)
-    at_most("the number of returns per tree that the method plans", config.recipe().growth.planned_returns, RETURNS)
+    growth = config.recipe().growth
+    at_most("the number of returns per task that the method plans", growth.planned_returns * growth.trees, RETURNS)
     with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
         return _counts(config, sandbox)
 

@@ -15,11 +15,11 @@ import types
 import typing
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from bpo.errors import BadInput, choose, shown
+from bpo.errors import KINDS, BadInput, choose, shown
 
 MiB = 2**20
 # Largest file that is read whole, and largest text of one value; files of large collections are read line by line.
@@ -272,16 +272,18 @@ def _adapter(kind: Any) -> Any:
 
 
 def _sentence(kind: Any, error: Mapping[str, Any], where: str) -> str:
-    loc, context = list(error["loc"]), error.get("ctx", {})
-    name = loc[-1] if loc else ""
+    loc, inner = _known(kind, list(error["loc"]))
+    context, name = error.get("ctx", {}), loc[-1] if loc else ""
+    if len(loc) < len(error["loc"]) and error["type"] not in ("unexpected_keyword_argument", "missing"):
+        return f"{_place(where, loc)} is {shown(error['input'])}, or holds it; it must be {_words(inner)}"
     if error["type"] == "unexpected_keyword_argument":
         try:
-            choose(f"field of {_place(where, loc[:-1])}:", str(name), typing.get_type_hints(_inner(kind, loc[:-1])))
+            choose(f"field of {_place(where, loc)}:", str(error["loc"][-1]), [one.name for one in fields(inner)])
         except BadInput as unknown:
             return str(unknown)
     if error["type"] == "missing":
         return f"{_place(where, loc[:-1])}: the field {name!r} is missing"
-    inner = _inner(kind, loc)
+    names = ", ".join(one.name for one in fields(inner)) if is_dataclass(inner) else ""
     right = {
         "int_type": "a whole number",
         "float_type": "a number",
@@ -291,7 +293,7 @@ def _sentence(kind: Any, error: Mapping[str, Any], where: str) -> str:
         "list_type": "a list",
         "dict_type": "a mapping",
         "finite_number": "a finite number",
-        "dataclass_type": f"a mapping with the fields {', '.join(typing.get_type_hints(inner)) if is_dataclass(inner) else ''}",
+        "dataclass_type": f"a mapping with the fields {names}",
         "greater_than_equal": f"at least {context.get('ge')}",
         "greater_than": f"above {context.get('gt')}",
         "less_than_equal": f"at most {context.get('le')}",
@@ -313,20 +315,42 @@ def _place(where: str, loc: list[Any]) -> str:
     return f"{where}: {path.removeprefix('.')}" if path else where
 
 
-def _inner(kind: Any, loc: list[Any]) -> Any:
-    """The type at a place below a type."""
-    kind = _bare(kind)
+def _known(kind: Any, loc: list[Any]) -> tuple[list[Any], Any]:
+    """As much of a place below a type as is fields and items, and the type there; it ends at a choice of several types."""
+    kind, known = _bare(kind), []
     for part in loc:
         if is_dataclass(kind):
-            kind = typing.get_type_hints(kind, include_extras=True).get(part)
+            inner = typing.get_type_hints(kind, include_extras=True).get(part)
+        elif typing.get_origin(kind) in (tuple, list, dict, Mapping):
+            inner = typing.get_args(kind)[1 if isinstance(part, str) else 0]
         else:
-            kind = typing.get_args(kind)[1 if isinstance(part, str) else 0]
-        kind = _bare(kind)
-    return kind
+            inner = None
+        if inner is None:
+            break
+        kind = _bare(inner)
+        known.append(part)
+    return known, kind
 
 
 def _bare(kind: Any) -> Any:
     """A type without its bounds, and without None as another possibility."""
-    while typing.get_origin(kind) in (typing.Annotated, types.UnionType, typing.Union):
-        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) is typing.Annotated:
+        return _bare(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        others = [one for one in typing.get_args(kind) if one is not type(None)]
+        return _bare(others[0]) if len(others) == 1 else kind
     return kind
+
+
+def _words(kind: Any) -> str:
+    """A type as messages name it."""
+    kind = _bare(kind)
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return " or ".join(_words(one) for one in typing.get_args(kind) if one is not type(None))
+    if typing.get_origin(kind) is typing.Literal:
+        return " or ".join(map(repr, typing.get_args(kind)))
+    if typing.get_origin(kind) in (tuple, list):
+        return f"a list, each entry {_words(typing.get_args(kind)[0])}"
+    if is_dataclass(kind) or typing.get_origin(kind) in (dict, Mapping):
+        return "a mapping"
+    return "text" if kind is str else KINDS.get(kind, "a value")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpo.sandboxes import spec
-from bpo.stats import RESAMPLES
 from reproduce.escaping import with_escaped_labels
+from reproduce.stats import RESAMPLES
 from reproduce.tables import ABOVE, BELOW, INSIDE, START
 
 Row = Mapping[str, Any]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from bpo import stats
 from bpo.sandboxes import spec
 from bpo.sandboxes.record import PaperColumn
-from bpo.stats import Estimate
+from reproduce import stats
 from reproduce.collect import Collected, RowRuns
 from reproduce.plan import BASELINES, START, mean_returns
+from reproduce.stats import Estimate
 
 Run = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from bpo.config import load_preset
 from bpo.errors import BadInput
 from bpo.methods import METHODS
 from bpo.provenance import code_fingerprint
-from bpo.sandboxes import SANDBOXES
+from bpo.sandboxes import SANDBOXES, spec
 
 SMOKE = yaml.safe_load(Path(config.__file__).with_name("presets").joinpath("smoke.yaml").read_text())
 SMOKE["sandboxes"] = {name: dict(one.presets()["smoke"]) for name, one in SANDBOXES.items() if "smoke" in one.presets()}
@@ -415,7 +415,8 @@ def test_the_paper_preset_is_complete_and_valid(official_games, monkeypatch, tmp
     told = ("--sandbox", "household", "--out", str(out), "--dry-run")
     text = Path(config.__file__).with_name("presets").joinpath("paper.yaml").read_text()
     paper = yaml.safe_load(text)
-    section = paper["sandboxes"]["household"]
+    section = dict(spec("household").presets()["paper"])
+    paper["sandboxes"] = {"household": section}
     section["policy"] |= {"device": "cpu"}
     section["warm_start"] |= {"games": 1}
     section["settings"] = {"tasks_per_update": 1}

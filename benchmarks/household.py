@@ -178,6 +178,8 @@ def main() -> None:
     leak_help = "instead: play N games and print disk, memory and descriptors"
     parser.add_argument("--leak", type=count(high=80_000), metavar="N", help=leak_help)
     options = parser.parse_args()
+    if options.data:
+        Household(data=options.data).close()  # says at once where the games cannot be used
     if options.leak:
         report = {"leak": leak(options.leak)}
     else:

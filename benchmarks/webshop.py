@@ -240,6 +240,8 @@ def main() -> None:
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.data:
+        files.identity(options.data)  # says at once where the files are not there
     if options.child:
         print(to_json(CHILDREN[options.child](options)))
         return

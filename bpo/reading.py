@@ -239,7 +239,7 @@ def plain(value: Any, where: str, most: int = 10**9, halves: bool = False) -> An
         here = f"{where}: {shown(at)[1:-1]}" if at else where
         if isinstance(one, float) and not math.isfinite(one):
             raise BadInput(f"{here} is {one}; it must be a finite number")
-        if type(one) is int and abs(one) > LARGEST:
+        if type(one) is int and not -LARGEST - 1 <= one <= LARGEST:
             raise BadInput(f"{here} is {shown(one)}; a whole number must fit into 64 bits")
         if isinstance(one, str) and not (halves or one.isascii()) and any("\ud800" <= sign <= "\udfff" for sign in one):
             raise BadInput(f"{here} is {shown(one)}; half of a surrogate pair is no character")

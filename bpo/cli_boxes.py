@@ -93,6 +93,7 @@ def check(
     """
     from contextlib import closing
 
+    from bpo.cli import writable
     from bpo.files import write_atomically
     from bpo.sandboxes import swebench as package
     from bpo.sandboxes.swebench.instances import named
@@ -106,6 +107,8 @@ def check(
         raise BadInput("one of --repo CLONE and --release VERSION is needed, to say where the repository's source is")
     if repo is not None and release is not None:
         raise BadInput(f"--repo {str(repo)!r} and --release {release!r} both say where the source is: give one of them")
+    if logs is not None:
+        writable("--logs", logs)
     every = package.load(rows)
     row = named(every, instance)
     told = console(error=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -286,6 +287,22 @@ def test_a_run_folder_that_cannot_be_made_is_refused(tmp_path):
         "train", "--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--out", str(tmp_path / "file"), "--dry-run"
     )
     assert (done.returncode, "no folder that can be written to" in done.stderr) == (2, True)
+
+
+def test_a_reader_that_has_enough_is_no_fault():
+    """As with `bpo methods | head`: an exit code, and no traceback."""
+    command = [sys.executable, "-m", "bpo", "methods"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (1, "")
+
+
+def test_a_terminal_that_is_not_utf_8_is_shown_what_it_can_show():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "bpo", "methods", "bpo"]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert (done.returncode, b"points" in done.stdout) == (0, True), done.stderr
 
 
 def test_an_interrupt_is_one_sentence_and_exit_code_130():

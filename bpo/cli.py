@@ -20,7 +20,7 @@ from bpo.printing import bars, console, one_line, say, show_table
 # Most that an option may ask for: what is above is a slip of the hand, and would run for days.
 LARGEST_SEED = 2**32 - 1
 MOST_GAMES, MOST_BRANCHES, MOST_STEPS = 100_000, 1_000, 10_000
-MOST_REALISATIONS = 100_000_000
+MOST_REALISATIONS = 10_000_000
 
 app = typer.Typer(
     no_args_is_help=True,

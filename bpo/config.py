@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import typing
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Interval, MinLen
 
 from bpo.errors import BadInput, choose, shown
 from bpo.methods import METHODS, BuiltMethod, build
@@ -61,7 +62,7 @@ class Settings:
     eval_samples: Count = 1
     eval_splits: Annotated[tuple[str, ...], MinLen(1)] = ("valid_seen", "valid_unseen")
     checkpoint_every: Count = 10
-    concurrency: Count = 16
+    concurrency: Annotated[int, Interval(ge=1, le=4096)] = 16
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class RunConfig:
 
     def plain(self) -> dict[str, Any]:
         """The configuration as plain values, the way it is written to config.yaml."""
-        return json.loads(json.dumps(asdict(self)))
+        return json.loads(json.dumps(asdict(self), default=os.fspath))
 
     @property
     def hash(self) -> str:
@@ -190,6 +191,7 @@ def checked(config: RunConfig, where: str = "the configuration") -> RunConfig:
     build(config.method, config.parameters)
     factory(config.sandbox, config.sandbox_options)
     typed(RunConfig, plain(config.plain(), where), where)
+    _check_splits(config.settings, f"{where}: settings")
     _check_policy(config.policy, f"{where}: policy")
     return config
 
@@ -255,6 +257,12 @@ def _changed(settings: Settings, changes: Mapping[str, Any], where: str) -> Sett
     return replace(settings, **{name: typed(hints[name], value, f"{where}.{name}") for name, value in changes.items()})
 
 
+def _check_splits(settings: Settings, where: str) -> None:
+    for split in settings.eval_splits:
+        if settings.eval_splits.count(split) > 1:
+            raise BadInput(f"{where}.eval_splits has {shown(split)} twice; every split is evaluated once")
+
+
 def _check_policy(policy: PolicySettings, where: str) -> None:
     if not DEVICE.fullmatch(policy.device):
         raise BadInput(f"{where}.device is {shown(policy.device)}; it must be cpu, cuda, cuda:N, mps, xpu or xpu:N")
@@ -287,7 +295,7 @@ def _check(preset: Preset, where: str) -> None:
     for name, section in preset.sandboxes.items():
         choose(f"sandbox in {where}", name, SANDBOXES)
         here = f"{where}: sandboxes.{name}"
-        _changed(preset.settings, section.settings, f"{here}.settings")
+        _check_splits(_changed(preset.settings, section.settings, f"{here}.settings"), f"{where}: settings")
         _check_section(section, here)
         if section.sweep:
             _check_sweep(section.sweep, preset, f"{here}.sweep")

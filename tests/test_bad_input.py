@@ -120,6 +120,8 @@ PRESETS = [
     ("lr: 0.1", 'lr: 0.1, schedule: "\\ud800"', "half of a surrogate pair"),
     ("lr: 0.1", "lr: 0.1, schedule: linear", "'linear'"),
     ("lr: 0.1", "lr: 0.1, eval_splits: nope", "eval_splits is 'nope'; it must be a list"),
+    ("lr: 0.1", "lr: 0.1, eval_splits: [a, b, a]", "settings.eval_splits has 'a' twice"),
+    ("lr: 0.1", "lr: 0.1, concurrency: 1000000", "settings.concurrency is 1000000; it must be at most 4096"),
     ("lr: 0.1", "lr: 0.1, concurrency: 0", "concurrency is 0; it must be at least 1"),
     ("lr: 0.1", "lr: 0.1, checkpoint_every: 0", "checkpoint_every is 0; it must be at least 1"),
     ("description: toy", "description: toy\nname: ../../escape", "name is '../../escape'; it names folders"),
@@ -554,6 +556,13 @@ def test_a_run_checks_first_what_a_dry_run_checks(bad, tmp_path):
     with pytest.raises(BadInput):
         run(bad, tmp_path / "runs" / "one")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_may_be_an_option_and_is_the_same_configuration_as_its_text(tmp_path):
+    (tmp_path / "json_2.1.1").mkdir()
+    one, two = (config(sandbox="household", sandbox_options={"data": data}) for data in (tmp_path, str(tmp_path)))
+    assert one.hash == two.hash
+    assert one.plain() == two.plain()
 
 
 def test_a_device_of_this_machine_is_taken():

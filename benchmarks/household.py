@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from arguments import Parser, count, file_path, run
+
 from bpo.cache import cache_dir
 from bpo.files import to_json
 from bpo.sandboxes.household import Household, StockHousehold, engines
@@ -168,12 +170,16 @@ def _folder_mb(folder: Path, without: Path | None = None) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--games", type=int, default=6, help="games of each size (default 6: one of each task type)")
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    games = "games of each size (default 6: one of each task type)"
+    parser.add_argument("--games", type=count(high=1_000), default=6, help=games)
     parser.add_argument("--data", help="folder of the official games, measured as well")
-    parser.add_argument("--json", help="write the numbers to this file")
-    parser.add_argument("--leak", type=int, metavar="N", help="instead: play N games and print disk, memory and descriptors")
+    parser.add_argument("--json", type=file_path, help="write the numbers to this file")
+    leak_help = "instead: play N games and print disk, memory and descriptors"
+    parser.add_argument("--leak", type=count(high=80_000), metavar="N", help=leak_help)
     options = parser.parse_args()
+    if options.data:
+        Household(data=options.data).close()  # says at once where the games cannot be used
     if options.leak:
         report = {"leak": leak(options.leak)}
     else:
@@ -182,8 +188,8 @@ def main() -> None:
         if options.data:
             report["official"] = compare("official games", {"data": options.data}, "valid_seen", options.games)
     if options.json:
-        Path(options.json).write_text(to_json(report, indent=1))
+        options.json.write_text(to_json(report, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -10,7 +10,6 @@ allocates per fork held; disk is what a fork takes that has written 10 bytes.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
@@ -24,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.table import Table
 
@@ -175,11 +175,11 @@ def report(found: dict, console: Console) -> None:
 
 def main() -> None:
     """Measure, print, and write JSON where asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--files", type=int, default=5000)
-    parser.add_argument("--megabytes", type=int, default=60)
+    parser = Parser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=count(high=1_000_000), default=5000)
+    parser.add_argument("--megabytes", type=count(high=100_000), default=60)
     parser.add_argument("--tier", default="auto", help="auto, overlay or landlock")
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("--json", type=file_path, help="also write the numbers here")
     options = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory() as folder, console.status("measuring, about a minute"):
@@ -207,4 +207,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

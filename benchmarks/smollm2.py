@@ -10,17 +10,16 @@ trained for this: no result about any method. Needs `make smollm`.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import time
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import numpy as np
 import torch
+from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.table import Table
 
@@ -95,10 +94,10 @@ def learned(policy: LMPolicy, rank: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--decisions", type=int, default=20)
-    parser.add_argument("--rank", type=int, default=16)
-    parser.add_argument("--json", type=Path)
+    parser = Parser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--decisions", type=count(), default=20)
+    parser.add_argument("--rank", type=count(high=4096), default=16)
+    parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
     start = time.perf_counter()
     policy = LMPolicy.load("smollm2", prompt="windowed")
@@ -131,4 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -11,7 +11,6 @@ are CPU seconds on one thread, medians of interleaved repeats; compare ratios.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
@@ -21,9 +20,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
+from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.table import Table
-from tree_training import file_path, policy_of, positive, tokens_of
+from tree_training import policy_of, tokens_of
 
 from bpo.files import to_json
 from bpo.methods import build
@@ -88,10 +88,10 @@ def measured(model: str, method: str, tasks: int, repeats: int) -> dict[str, flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Parser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
-    parser.add_argument("--tasks", type=positive, default=None, help="default: 8 for tiny, 1 for smollm2")
-    parser.add_argument("--repeats", type=positive, default=None, help="default: 3 for tiny, 1 for smollm2")
+    parser.add_argument("--tasks", type=count(), default=None, help="default: 8 for tiny, 1 for smollm2")
+    parser.add_argument("--repeats", type=count(), default=None, help="default: 3 for tiny, 1 for smollm2")
     parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -122,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -16,7 +16,6 @@ is the peak of a process that does this alone, above what it held before. Errors
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import statistics
@@ -29,6 +28,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import numpy as np
 import torch
+from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -189,25 +189,10 @@ def tokens_of(sequences: Iterable[tuple[int, ...]]) -> dict[str, int]:
     return {"tokens": sum(map(len, paths)), "unique": plan(paths, shortest=1).unique}
 
 
-def file_path(text: str) -> Path:
-    """An argument that names a file to write."""
-    path = Path(text)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} must be the name of a file in a folder that is there")
-    return path
-
-
-def positive(text: str) -> int:
-    """An argument that counts something."""
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is too few; it must be at least 1")
-    return int(text)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Parser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
-    parser.add_argument("--repeats", type=positive, default=None, help="default: 5 for tiny, 3 for smollm2")
+    parser.add_argument("--repeats", type=count(), default=None, help="default: 5 for tiny, 3 for smollm2")
     parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -247,4 +232,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -28,7 +28,6 @@ over updates after the first; compare ratios.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
@@ -44,9 +43,10 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import numpy as np
 import torch
+from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.table import Table
-from tree_training import file_path, tokens_of
+from tree_training import tokens_of
 
 from bpo import update
 from bpo.errors import require
@@ -289,15 +289,13 @@ def compared(method: str, policy: LMPolicy, tasks: Sequence[str], updates: int, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--updates", type=int, default=5)
-    parser.add_argument("--tasks", type=int, default=8)
-    parser.add_argument("--rows", type=int, default=RETURNS, help="rows of one of TRL's forward passes")
+    parser = Parser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--updates", type=count(2), default=5)
+    parser.add_argument("--tasks", type=count(), default=8)
+    parser.add_argument("--rows", type=count(), default=RETURNS, help="rows of one of TRL's forward passes")
     parser.add_argument("--json", type=file_path)
     given = parser.parse_args()
-    if given.updates < 2:
-        parser.error(f"--updates is {given.updates}; the first is not counted, so at least 2 are needed")
-    if given.tasks < 1 or given.rows < 1 or given.tasks * RETURNS % given.rows:
+    if given.tasks * RETURNS % given.rows:
         parser.error(
             f"--rows is {given.rows}; it must divide the {RETURNS} x --tasks = {given.tasks * RETURNS} returns of an update"
         )
@@ -344,4 +342,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

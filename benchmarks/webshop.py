@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.table import Table
 
@@ -230,15 +231,17 @@ CHILDREN["build"] = lambda o: build(o.products[0], o.data, o.folder)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--products", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="sizes (default: all three)"
+        "--products", type=count(), nargs="+", default=[1_000, 100_000, 1_000_000], help="sizes (default: all three)"
     )
     parser.add_argument("--data", help="folder with WebShop's files, whose products are the parents then")
-    parser.add_argument("--json", help="write the numbers to this file")
+    parser.add_argument("--json", type=file_path, help="write the numbers to this file")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.data:
+        files.identity(options.data)  # says at once where the files are not there
     if options.child:
         print(to_json(CHILDREN[options.child](options)))
         return
@@ -252,7 +255,7 @@ def main() -> None:
             table.add_row(key, *(_number(rows[name][key]) for rows in report.values()))
         console.print(table)
     if options.json:
-        Path(options.json).write_text(to_json(report, indent=1))
+        options.json.write_text(to_json(report, indent=1))
 
 
 def _number(value: float) -> str:
@@ -260,4 +263,4 @@ def _number(value: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
+import io
 import os
+import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from bpo import cli_show
 from bpo.cli_boxes import boxes, swebench
-from bpo.errors import BadInput, at_least
+from bpo.errors import BadInput, at_least, at_most, shown
+from bpo.printing import bars, console, one_line, say, show_table
+
+# Most that an option may ask for: what is above is a slip of the hand, and would run for days.
+LARGEST_SEED = 2**32 - 1
+MOST_GAMES, MOST_BRANCHES, MOST_STEPS = 100_000, 1_000, 10_000
+MOST_REALISATIONS = 10_000_000
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +42,7 @@ def common(
     if version:
         from importlib.metadata import version as installed
 
-        typer.echo(f"bpo {installed('bpo')}")
+        say(f"bpo {installed('bpo')}")
 
 
 EXAMPLES = "Examples:\n\n  bpo train --method bpo_split --sandbox household --preset smoke\n\n  bpo train --method grpo --sandbox household --preset quick --seed 1 --set returns=13 --dry-run"  # noqa: E501
@@ -62,10 +68,10 @@ def train(
     from bpo.config import load_preset
     from bpo.errors import choose
 
-    _at_least(0, seed=seed)
-    config = load_preset(preset).run(method, sandbox, seed, _parameters(set_ or []))
+    _between(0, LARGEST_SEED, seed=seed)
     choose("checkpoint", checkpoint, ("latest", "previous"))
-    _writable("--out", out)
+    config = load_preset(preset).run(method, sandbox, seed, _parameters(set_ or []))
+    writable("--out", out)
     folder = out / config.name
     if dry_run:
         _dry_run(config, folder)
@@ -74,20 +80,20 @@ def train(
     from bpo.checkpoint import find
 
     if experiment.finished(config, folder):
-        typer.echo(f"{folder} is already finished")
+        say(f"{folder} is already finished")
     else:
         if (begun := find(folder, checkpoint)) is not None:
-            typer.echo(f"goes on from {begun}")
-        with _Bars() as bars:
-            experiment.run(config, folder, which=checkpoint, report=bars)
+            say(f"goes on from {begun}")
+        with _Bars() as report:
+            experiment.run(config, folder, which=checkpoint, report=report)
     result = experiment.finished(config, folder)
     assert result is not None
     for split, scores in result["evaluation"].items():
         graded = sum(episode["score"] for episode in scores["episodes"]) / len(scores["episodes"])
         score = f", score {100 * graded:.1f}" if graded != scores["success"] else ""
         kinds = ", ".join(f"{kind} {100 * value:.0f} % of {count}" for kind, (value, count) in scores["by_type"].items())
-        typer.echo(f"{split}: success {100 * scores['success']:.1f} %{score} ({kinds})")
-    typer.echo(f"run folder: {folder}")
+        say(f"{split}: success {100 * scores['success']:.1f} %{score} ({kinds})")
+    say(f"run folder: {folder}")
 
 
 @app.command(epilog="Examples:\n\n  bpo methods\n\n  bpo methods bpo_split --preset quick")
@@ -113,7 +119,7 @@ def methods(
         given = {} if preset is None else {f"in {preset}": {**row.defaults, **load_preset(preset).methods.get(method, {})}}
         pages = explained(method, given)
     for page in pages:
-        typer.echo(page) if isinstance(page, str) else Console().print(page)
+        say(page) if isinstance(page, str) else console().print(page)
 
 
 app.command("show", epilog=cli_show.EXAMPLES)(cli_show.show)
@@ -137,14 +143,16 @@ def check_fork(
     from bpo import sandboxes
     from bpo.checkfork import check_fork as check
 
-    _at_least(1, games=games, branches=branches, steps=steps)
-    _at_least(0, seed=seed)
+    _between(1, MOST_GAMES, games=games)
+    _between(1, MOST_BRANCHES, branches=branches)
+    _between(1, MOST_STEPS, steps=steps)
+    _between(0, LARGEST_SEED, seed=seed)
     walk = sandboxes.fork_check(sandbox, games, steps, None if data is None else str(data))
     counts = {"games": games, "branches": branches, "steps": steps}
     report = check(walk.make, walk.tasks, **counts, seed=seed, reference=walk.reference)
     for difference in report.first_differences:
-        typer.echo(difference)
-    typer.echo(f"{report.steps} steps, {report.mismatches} mismatches")
+        say(difference)
+    say(f"{report.steps} steps, {report.mismatches} mismatches")
     raise typer.Exit(1 if report.mismatches else 0)
 
 
@@ -169,8 +177,8 @@ def webshop_replay(
     with WebShop(data=data, protocol="paper", max_steps=sys.maxsize) as sandbox:
         found = replay(sandbox, recorded)
     for difference in found.mismatches[:show]:
-        typer.echo(difference)
-    typer.echo(f"{found.steps} steps, {len(found.mismatches)} mismatches")
+        say(difference)
+    say(f"{found.steps} steps, {len(found.mismatches)} mismatches")
     if found.mismatches:
         raise typer.Exit(1)
 
@@ -194,77 +202,65 @@ def exact(
     Rows: literal_* is the paper's estimator (B: branch depths, top: most uncertain, k: children, zero or broadcast: what later
     steps get), splitting_* is bpo_split (M: branch points at most).
     """
-    import json
-
-    from bpo.exact import report
+    from bpo.exact import read_spec, report
     from bpo.files import write_json
 
-    _at_least(1, limit=limit)
-    _at_least(2, samples=samples)
-    _at_least(0, seed=seed)
-    if out.exists() and not out.is_file():
-        raise BadInput(f"--out {str(out)!r} is a folder or a device; it must be the name of a file")
-    if out.absolute() == spec.absolute():
+    _between(1, MOST_REALISATIONS, limit=limit)
+    _between(2, MOST_REALISATIONS, samples=samples)
+    _between(0, LARGEST_SEED, seed=seed)
+    _file_to_write("--out", out)
+    if out.exists() and spec.exists() and out.samefile(spec):
         raise BadInput(f"--out {str(out)!r} is the spec itself; name another file")
-    _writable("--out", out.absolute().parent)
-    try:
-        content = json.loads(spec.read_text())
-    except ValueError as error:
-        raise BadInput(f"{spec} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise BadInput(f"{spec}: the file must hold an object with p, r and threshold")
-    with _Bars() as bars:
-        found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=bars)
+    content = read_spec(spec)
+    with _Bars() as progress:
+        found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=progress)
     write_json(out, found)
-    # Tight, so that the mark of a sampled row is not cut off where a terminal is 80 columns wide.
-    table = Table("estimator", "bias", "cosine", "tr cov", "steps", "trees", box=None, padding=(0, 1, 0, 0))
-    for column in table.columns:
-        column.no_wrap = True
+    rows = []
     for name, row in found["estimators"].items():
         cosine = "none" if row["cosine"] is None else f"{row['cosine']:.4f}"
+        # The mark of a sampled row must not be cut off where a terminal is 80 columns wide.
         count = f"{row['n']:,}" + ("" if row["exact"] else "*")
-        table.add_row(name, f"{row['bias']:.4f}", cosine, f"{row['trace_cov']:.4f}", f"{row['env_steps']:.2f}", count)
-    Console().print(table)
+        rows.append((name, f"{row['bias']:.4f}", cosine, f"{row['trace_cov']:.4f}", f"{row['env_steps']:.2f}", count))
+    show_table(("estimator", "bias", "cosine", "tr cov", "steps", "trees"), rows, tight=True)
     if not all(row["exact"] for row in found["estimators"].values()):
-        typer.echo(f"* sampled: more than {limit:,} realisations; 99 % intervals are in {out}")
-    typer.echo(f"J = {found['J']:.6g}; all of it: {out}")
+        say(f"* sampled: more than {limit:,} realisations; 99 % intervals are in {out}")
+    say(f"J = {found['J']:.6g}; all of it: {out}")
 
 
-def _at_least(low: int, **options: int) -> None:
+def _between(low: int, high: int, **options: int) -> None:
     for name, value in options.items():
         at_least(f"--{name}", value, low)
+        at_most(f"--{name}", value, high)
 
 
 def _parameters(pairs: list[str]) -> dict[str, Any]:
-    import yaml
+    from bpo.reading import scalar
 
-    parameters = {}
+    parameters: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise BadInput(f"--set {pair!r} must have the form KEY=VALUE, like --set returns=13")
-        parameters[key] = yaml.safe_load(value)
+            raise BadInput(f"--set {shown(pair)} must have the form KEY=VALUE, like --set returns=13")
+        if key in parameters:
+            raise BadInput(f"--set {shown(pair)}: {key} is set twice; give it once")
+        try:
+            parameters[key] = scalar(value)
+        except BadInput as error:
+            raise BadInput(f"--set {shown(pair)}: {error}") from None
     return parameters
 
 
-def task_counts(config) -> dict[str, int]:
-    """Number of tasks per split of a run; BadInput where its policy or its sandbox cannot be made, or a split is empty."""
-    from bpo.initial import check_initial
-    from bpo.sandboxes import factory
-
-    check_initial(config)
-    settings, start = config.settings, config.warm_start
-    splits = ("train", settings.curve_split, *settings.eval_splits, *((start.split,) if start else ()))
-    with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
-        counts = {split: len(sandbox.tasks(split)) for split in splits}
-        empty = [split for split, count in counts.items() if not count]
-        if empty:
-            raise BadInput(f"the split {empty[0]!r} of {config.sandbox} with these options has no tasks")
-    return counts
+def _file_to_write(option: str, path: Path) -> None:
+    """Refuse what cannot become a file, before any work is done for it."""
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{option} {str(path)!r} is a folder or a device; it must be the name of a file")
+    writable(option, path.absolute().parent)
 
 
-def _writable(option: str, path: Path) -> None:
+def writable(option: str, path: Path) -> None:
     """Refuse a path below which nothing can be written, before any work is done for it."""
+    if "\0" in str(path):
+        raise BadInput(f"{option} {str(path)!r} is no path; a name cannot hold a NUL")
     there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise BadInput(f"{option} {str(path)!r}: {there} is no folder that can be written to")
@@ -273,45 +269,43 @@ def _writable(option: str, path: Path) -> None:
 def _dry_run(config, folder: Path) -> None:
     import yaml
 
+    from bpo.preflight import check_run
     from bpo.provenance import code_fingerprint
 
-    counts = task_counts(config)
-    typer.echo(yaml.safe_dump(config.plain(), sort_keys=False).rstrip())
-    typer.echo(f"# planned returns per tree: {config.recipe().growth.planned_returns}; tasks: {counts}")
-    typer.echo(f"# fingerprint of the code: {code_fingerprint(config)}")
-    typer.echo(f"# valid; would write to {folder}")
+    counts = check_run(config)
+    say(yaml.safe_dump(config.plain(), sort_keys=False).rstrip())
+    say(f"# planned returns per tree: {config.recipe().growth.planned_returns}; tasks: {counts}")
+    say(f"# fingerprint of the code: {code_fingerprint(config)}")
+    say(f"# valid; would write to {folder}")
 
 
 class _Bars:
     """Progress bars, one per phase, on standard error."""
 
     def __enter__(self):
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description:>14}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        self.progress = Progress(*columns, console=Console(stderr=True))
+        self.progress = bars(14, console(error=True))
         self.tasks: dict[str, Any] = {}
-        self.progress.start()
         return self
 
     def __call__(self, phase: str, done: int, total: int) -> None:
+        # Not before there is something to show, so that a refusal stands alone.
+        self.progress.start()
         if phase not in self.tasks:
-            self.tasks[phase] = self.progress.add_task(phase, total=total)
+            self.tasks[phase] = self.progress.add_task(one_line(phase), total=total)
         self.progress.update(self.tasks[phase], completed=done, total=total)
 
     def __exit__(self, *_) -> None:
-        self.progress.stop()
+        if self.tasks:
+            self.progress.stop()
 
 
 def run_app(typer_app: typer.Typer, name: str) -> None:
     """Run a command line so that bad input of any kind is one sentence on standard error and exit code 2."""
     command = typer.main.get_command(typer_app)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that is not UTF-8 is shown what it can show.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = command.main(prog_name=name, standalone_mode=False)
     except BadInput as error:
@@ -327,7 +321,7 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         # Usage errors of the option parser say themselves what is wrong; anything else is ours and keeps its traceback.
         if getattr(error, "exit_code", None) != 2 or not hasattr(error, "format_message"):
             raise
-        message = error.format_message()
+        message = _with_value(error.format_message(), sys.argv[1:])
         context = getattr(error, "ctx", None)
         # Without any arguments the help has been printed already, and the message is empty.
         _refuse(
@@ -339,9 +333,20 @@ def run_app(typer_app: typer.Typer, name: str) -> None:
         sys.exit(code or 0)
 
 
+def _with_value(message: str, arguments: list[str]) -> str:
+    """What the option parser says, with the value that it speaks of."""
+    found = re.match(r"Invalid value for '(--[\w-]+)[^']*': (.*)", message, re.DOTALL)
+    if not found:
+        return message
+    option, said = found[1], found[2]
+    values = [after for one, after in pairwise([*arguments, ""]) if one == option]
+    values += [one.partition("=")[2] for one in arguments if one.startswith(f"{option}=")]
+    return f"{option} is {shown(values[0])}: {said[:1].lower()}{said[1:]}" if values else message
+
+
 def _refuse(name: str, sentence: str) -> None:
     if sentence:
-        print(f"{name}: {sentence}", file=sys.stderr)
+        say(f"{name}: {sentence}".replace("\n", " "), error=True)
     sys.exit(2)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from bpo.errors import BadInput
+from bpo.printing import console, say, show_table, spinner
+
+# A week: no test suite takes longer.
+MOST_SECONDS = 7 * 24 * 3600
 
 boxes = typer.Typer(no_args_is_help=True, help="The boxes that commands of agents run in.")
 swebench = typer.Typer(no_args_is_help=True, help="Issues of real repositories (SWE-bench Verified).")
@@ -24,25 +24,18 @@ def doctor() -> None:
     from bpo.sandboxes.shell.tiers import TIERS, containers_work
 
     found = findings()
-    table = Table("tier", "by", "works", "why not", "what to do", show_lines=True)
+    rows = []
     for finding in (*found, containers_work()):
         works = "yes" if finding.safe else "in part" if finding.works else "no"
-        why = finding.why or "; ".join(finding.open)
-        table.add_row(*(Text(_printable(cell)) for cell in (finding.tier, finding.how, works, why, finding.advice)))
-    Console().print(table)
+        rows.append((finding.tier, finding.how, works, finding.why or "; ".join(finding.open), finding.advice))
+    show_table(("tier", "by", "works", "why not", "what to do"), rows)
     for tier, meaning in TIERS.items():
-        typer.echo(_printable(f"{tier}: {meaning}"))
+        say(f"{tier}: {meaning}")
     best = next((finding for finding in found if finding.safe), None)
     if best is None:
-        typer.echo("Nothing works here that holds everything: commands of agents are refused, unless allow_unsafe is set.")
+        say("Nothing works here that holds everything: commands of agents are refused, unless allow_unsafe is set.")
         raise typer.Exit(1)
-    typer.echo(_printable(f"Used here: tier {best.tier}, by {best.how}. What it holds: docs/isolation.md."))
-
-
-def _printable(text: str) -> str:
-    """Text as the terminal can show it: what its encoding lacks is written as an escape."""
-    encoding = sys.stdout.encoding or "ascii"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    say(f"Used here: tier {best.tier}, by {best.how}. What it holds: docs/isolation.md.")
 
 
 @boxes.command(epilog="Example:\n\n  bpo sandbox clean")
@@ -52,10 +45,10 @@ def clean() -> None:
 
     removed, stayed = remove_leftovers()
     for folder in removed:
-        typer.echo(_printable(f"removed {folder}"))
+        say(f"removed {folder}")
     for folder in stayed:
-        typer.echo(_printable(f"could not be removed: {folder}"), err=True)
-    typer.echo(f"{len(removed)} folders removed; boxes of living processes are left alone")
+        say(f"could not be removed: {folder}", error=True)
+    say(f"{len(removed)} folders removed; boxes of living processes are left alone")
     if stayed:
         raise typer.Exit(1)
 
@@ -94,7 +87,7 @@ def check(
         ),
     ] = None,
     python: Annotated[str | None, typer.Option(help="Another version of Python than the recipe's, like 3.9.")] = None,
-    seconds: Annotated[float, typer.Option(help="Time limit of a test run.", min=1)] = 1800,
+    seconds: Annotated[float, typer.Option(help="Time limit of a test run.", min=1, max=MOST_SECONDS)] = 1800,
     logs: Annotated[Path | None, typer.Option(help="Folder for what the test runs print.")] = None,
 ) -> None:
     """Run an instance's hidden tests before and after its gold patch: the first must fail, the second must be resolved.
@@ -104,6 +97,7 @@ def check(
     """
     from contextlib import closing
 
+    from bpo.cli import writable
     from bpo.files import write_atomically
     from bpo.sandboxes import swebench as package
     from bpo.sandboxes.swebench.instances import named
@@ -117,39 +111,39 @@ def check(
         raise BadInput("one of --repo CLONE and --release VERSION is needed, to say where the repository's source is")
     if repo is not None and release is not None:
         raise BadInput(f"--repo {str(repo)!r} and --release {release!r} both say where the source is: give one of them")
+    if logs is not None:
+        writable("--logs", logs)
     every = package.load(rows)
     row = named(every, instance)
-    console = Console(stderr=True)
-    with console.status(f"making the environment of {instance}"):
+    told = console(error=True)
+    with spinner(f"making the environment of {instance}", told):
         try:
             source, commit = (package.release(row, release), "HEAD") if release else (repo, None)
             prepared = package.prepare(row, source, commit, pins, python)
         except package.ToolError as error:
-            typer.echo(f"{error}\nbpo: the environment of {instance} could not be made here", err=True)
+            say(f"{error}\nbpo: the environment of {instance} could not be made here", error=True)
             raise typer.Exit(1) from None
-    table = Table(
-        "patch", "applies", "to mend", "to keep", "resolved", "why not", title=f"{instance}, {row.repo} {row.version}"
-    )
-    reports = {}
+    lines, reports = [], {}
     with closing(package.opened(prepared)) as workspace:
         for name, patch in (("none", ""), ("gold", row.patch)):
-            with console.status(f"running the tests with the patch: {name}"):
+            with spinner(f"running the tests with the patch: {name}", told):
                 report = reports[name] = package.grade(workspace, prepared, patch, seconds)
             counts = f"{report.mended} of {len(report.fail_to_pass)}", f"{report.kept} of {len(report.pass_to_pass)}"
-            table.add_row(name, "yes" if report.applied else "-", *counts, report.status, report.problem)
+            lines.append((name, "yes" if report.applied else "-", *counts, report.status, report.problem))
             if logs is not None:
                 write_atomically(logs / f"{instance}-{name}.log", report.log)
         tier = workspace.tier.name
-    Console().print(table)
+    heads = ("patch", "applies", "to mend", "to keep", "resolved", "why not")
+    show_table(heads, lines, title=f"{instance}, {row.repo} {row.version}")
     facts = prepared.facts
     tree = f"release {release}, NOT the row's base commit" if release else f"commit {facts['commit'][:12]}"
-    typer.echo(f"tree: {tree}; {facts['python']}, {len(facts['packages'])} packages; boxes of tier {tier}")
+    say(f"tree: {tree}; {facts['python']}, {len(facts['packages'])} packages; boxes of tier {tier}")
     for name, report in reports.items():
         wrong = {test: status for test, status in report.pass_to_pass.items() if status not in ("PASSED", "XFAIL", "SKIPPED")}
         if name == "gold":
             wrong |= {test: status for test, status in report.fail_to_pass.items() if status not in ("PASSED", "XFAIL")}
         for test, status in list(wrong.items())[:10]:
-            typer.echo(f"  with the patch {name}: {status} {test}")
+            say(f"  with the patch {name}: {status} {test}")
     usable = reports["gold"].resolved and not reports["none"].resolved
-    typer.echo(f"{instance} can{'' if usable else 'not'} be used here")
+    say(f"{instance} can{'' if usable else 'not'} be used here")
     raise typer.Exit(0 if usable else 1)

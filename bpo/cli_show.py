@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from bpo.errors import BadInput
+from bpo.printing import one_line, say, show_table
 
 EXAMPLES = """Examples:
 
@@ -40,11 +39,15 @@ def show(
     """
     from bpo.tree_log import read
 
-    for option, path in (("--html", html), ("--png", png)):
+    for option, path, end in (("--html", html, ".html"), ("--png", png, ".png")):
         if path is not None and tree is None:
             raise BadInput(f"{option} needs the number of a tree, like --tree 0; without one, the trees are listed")
         if path is not None and path.is_dir():
             raise BadInput(f"{option} {str(path)!r} is a folder; it must be the name of a file")
+        if path is not None and path.suffix != end and path.resolve().parent == run.resolve():
+            raise BadInput(f"{option} {str(path)!r} lies among the run's own files; its name must end with {end} there")
+    if html is not None and png is not None and html.resolve() == png.resolve():
+        raise BadInput(f"--html and --png both name {str(html)!r}; give each a file of its own")
     found = read(run)
     if tree is None:
         _list(found)
@@ -59,24 +62,22 @@ def show(
         # A terminal would break long lines and with them the drawing; a file or a pipe gets them whole.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         if found[tree].words:
-            typer.echo(found[tree].words)
+            say(one_line(found[tree].words))
         for line in [*tree_lines(found[tree].tree, found[tree].credit, width), "", *LEGEND]:
-            typer.echo(line)
+            say(line)
 
 
 def _list(found) -> None:
     from bpo.tree import ROOT
 
-    # Without lines between the columns, so that 80 of a terminal are enough.
-    table = Table("tree", "update", "leaves", "branch points", "mean return", "best", "task", box=None, padding=(0, 1, 0, 0))
-    table.columns[-1].overflow = "fold"
+    rows = []
     for number, one in enumerate(found):
         tree = one.tree
         value, best = f"{tree.value[ROOT]:.3g}", f"{tree.returns[tree.leaves].max():.3g}"
         counts = str(len(tree.leaves)), str(len(tree.branch_points))
-        table.add_row(str(number), str(one.update), *counts, value, best, tree.task)
-    Console().print(table)
-    typer.echo(f"{len(found)} trees; --tree NUMBER shows one" if found else "no trees yet: the run has not finished an update")
+        rows.append((str(number), str(one.update), *counts, value, best, one_line(tree.task)))
+    show_table(("tree", "update", "leaves", "branch points", "mean return", "best", "task"), rows, tight=True)
+    say(f"{len(found)} trees; --tree NUMBER shows one" if found else "no trees yet: the run has not finished an update")
 
 
 def _write(one, html: Path | None, png: Path | None) -> None:
@@ -98,4 +99,4 @@ def _put(option: str, path: Path, data: bytes | str) -> None:
         write_atomically(path, data)
     except OSError as error:
         raise BadInput(f"{option} {str(path)!r} cannot be written: {error.strerror}") from None
-    typer.echo(f"wrote {path}")
+    say(f"wrote {path}")

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import types
+import os
+import re
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
-import yaml
+from annotated_types import Ge, Interval, MinLen
 
-from bpo.errors import BadInput, at_least, choose, scalar
+from bpo.errors import BadInput, choose, shown
 from bpo.methods import METHODS, BuiltMethod, build
 from bpo.plugins import OWN
-from bpo.policies.settings import SIZES, PolicySettings, WarmStart, hub_name
+from bpo.policies.settings import Count, CountOrNone, PolicySettings, Seed, WarmStart, hub_name
+from bpo.reading import STRICT, from_yaml, plain, read_text, typed
 from bpo.sandboxes import SANDBOXES, factory, spec
+
+# The largest preset of the package has 4 kB.
+MOST_BYTES = 200_000
+# Names of presets are parts of folder names, labels of rows stand in tables.
+LONGEST = 100
+DEVICE = re.compile(r"(cpu|mps)|(cuda|xpu)(:[0-9]+)?")
+
+NotNegative = Annotated[float, Ge(0.0)]
 
 
 @dataclass(frozen=True)
@@ -39,23 +48,23 @@ class Settings:
     concurrency        most sandboxes that live at once
     """
 
-    updates: int = 60
-    tasks_per_update: int = 4
-    epochs: int = 1
-    mini_batches: int = 1
-    lr: float = 1e-4
-    schedule: str = "constant"
-    beta: float = 0.05
-    clip: float = 0.2
-    max_grad_norm: float = 1.0
-    curve_every: int = 10
-    curve_tasks: int = 48
+    updates: CountOrNone = 60
+    tasks_per_update: Count = 4
+    epochs: Count = 1
+    mini_batches: Count = 1
+    lr: NotNegative = 1e-4
+    schedule: Literal["constant", "cosine"] = "constant"
+    beta: NotNegative = 0.05
+    clip: NotNegative = 0.2
+    max_grad_norm: NotNegative = 1.0
+    curve_every: CountOrNone = 10
+    curve_tasks: Count = 48
     curve_split: str = "panel"
-    eval_tasks: int = 100
-    eval_samples: int = 1
-    eval_splits: tuple[str, ...] = ("valid_seen", "valid_unseen")
-    checkpoint_every: int = 10
-    concurrency: int = 16
+    eval_tasks: Count = 100
+    eval_samples: Count = 1
+    eval_splits: Annotated[tuple[str, ...], MinLen(1)] = ("valid_seen", "valid_unseen")
+    checkpoint_every: Count = 10
+    concurrency: Annotated[int, Interval(ge=1, le=4096)] = 16
 
 
 # Settings that runs did not always have. At these values a run is what it was without them, and has the same name and hash.
@@ -66,6 +75,8 @@ LATER = {"mini_batches": 1}
 class RunConfig:
     """One run: a method on a sandbox with a seed. `hash` names it by content."""
 
+    __pydantic_config__: ClassVar = STRICT
+
     method: str
     parameters: Mapping[str, Any]
     sandbox: str
@@ -73,7 +84,7 @@ class RunConfig:
     policy: PolicySettings
     warm_start: WarmStart | None
     settings: Settings
-    seed: int = 0
+    seed: Seed = 0
 
     def recipe(self) -> BuiltMethod:
         """The method with its parameters; a fresh selector each time."""
@@ -81,7 +92,7 @@ class RunConfig:
 
     def plain(self) -> dict[str, Any]:
         """The configuration as plain values, the way it is written to config.yaml."""
-        plain = json.loads(json.dumps(asdict(self)))
+        plain = json.loads(json.dumps(asdict(self), default=os.fspath))
         for name, default in LATER.items():
             if plain["settings"][name] == default:
                 del plain["settings"][name]
@@ -112,10 +123,10 @@ class Row:
 class Sweep:
     """Rows times seeds, and how the gradient noise at the frozen warm start is measured (draws of noise_tasks tasks)."""
 
-    seeds: tuple[int, ...]
-    rows: tuple[Row, ...]
-    noise_draws: int = 24
-    noise_tasks: int = 4
+    seeds: Annotated[tuple[Seed, ...], MinLen(1)]
+    rows: Annotated[tuple[Row, ...], MinLen(1)]
+    noise_draws: CountOrNone = 24
+    noise_tasks: Count = 4
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,8 @@ class SandboxSection:
     settings  values of Settings that are other ones here
     sweep     rows and seeds of its table, where they are not the preset's
     """
+
+    __pydantic_config__: ClassVar = STRICT
 
     scale: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -142,6 +155,8 @@ class Preset:
     sections_of  the name under which the records of sandboxes hold what the preset says about them; "": they add nothing
     sandboxes    sections of its own, which go before those
     """
+
+    __pydantic_config__: ClassVar = STRICT
 
     name: str
     description: str
@@ -163,7 +178,7 @@ class Preset:
 
     def settings_of(self, sandbox: str) -> Settings:
         """The settings of runs in a sandbox."""
-        return _changed(self.settings, self.section(sandbox).settings, f"{self.name}: {sandbox}: settings")
+        return _changed(self.settings, self.section(sandbox).settings, f"preset {self.name}: sandboxes.{sandbox}.settings")
 
     def sweep_of(self, sandbox: str) -> Sweep:
         """The rows and seeds of a sandbox's table."""
@@ -172,10 +187,23 @@ class Preset:
     def run(self, method: str, sandbox: str, seed: int, parameters: Mapping[str, Any] | None = None) -> RunConfig:
         """The checked configuration of one run; BadInput names what is wrong."""
         section, settings = self.section(sandbox), self.settings_of(sandbox)
+        choose("method", method, METHODS)
         merged = {**self.methods.get(method, {}), **(parameters or {})}
-        build(method, merged)
-        factory(sandbox, section.options)
-        return RunConfig(method, merged, sandbox, section.options, section.policy, section.warm_start, settings, seed)
+        config = RunConfig(method, merged, sandbox, section.options, section.policy, section.warm_start, settings, seed)
+        return checked(config, f"preset {self.name}")
+
+
+def checked(config: RunConfig, where: str = "the configuration") -> RunConfig:
+    """The configuration itself where every value of it is one that a run can use; BadInput names what is not.
+
+    Nothing is opened or made for it; `bpo.preflight` also asks sandbox and machine.
+    """
+    build(config.method, config.parameters)
+    factory(config.sandbox, config.sandbox_options)
+    typed(RunConfig, plain(config.plain(), where), where)
+    _check_splits(config.settings, f"{where}: settings")
+    _check_policy(config.policy, f"{where}: policy")
+    return config
 
 
 def preset_names() -> list[str]:
@@ -192,20 +220,14 @@ def load_preset(name: str) -> Preset:
     section that cannot be used is left out until it is asked for.
     """
     if name.endswith((".yaml", ".yml")):
-        path = Path(name)
-        if not path.is_file():
-            raise BadInput(f"preset file {name!r} does not exist")
-        text, where = path.read_text(), name
+        text, where = read_text(name, "a preset in YAML", MOST_BYTES), name
     else:
         choose("preset", name, preset_names())
-        text, where = files("bpo").joinpath("presets", f"{name}.yaml").read_text(), f"preset {name}"
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+        text, where = files("bpo").joinpath("presets", f"{name}.yaml").read_text(encoding="utf-8"), f"preset {name}"
+    raw = from_yaml(text, where)
     if not isinstance(raw, Mapping):
-        raise BadInput(f"{where} must be a mapping of fields, not {type(raw).__name__}")
-    preset = read(Preset, {"name": Path(name).stem, **raw}, where)
+        raise BadInput(f"{where} is {shown(raw)}; it must be a mapping of fields")
+    preset = typed(Preset, {"name": Path(name).stem, **raw}, where)
     preset = replace(preset, sandboxes={**_all_brought(preset.sections_of), **preset.sandboxes})
     _check(preset, where)
     return preset
@@ -233,145 +255,74 @@ def _brought(preset: str, sandbox: str) -> SandboxSection | None:
         raise BadInput(f"{where} cannot be read: {type(error).__name__}: {error}") from error
     if content is None:
         return None
-    section = read(SandboxSection, content, where)
+    section = typed(SandboxSection, plain(content, where), where)
     _check_section(section, where)
     return section
 
 
-def read(kind: Any, raw: Any, where: str) -> Any:
-    """`raw` (plain YAML values) as an instance of the type `kind`; BadInput names the field, the value and what is right."""
-    origin = typing.get_origin(kind)
-    if isinstance(kind, type) and is_dataclass(kind):
-        if not isinstance(raw, Mapping):
-            raise BadInput(f"{where} is {raw!r}; it must be a mapping with the fields of {kind.__name__}")
-        hints = typing.get_type_hints(kind)
-        for key in raw:
-            choose(f"field of {where}:", key, hints)
-        needed = [f.name for f in fields(kind) if f.name not in raw and _required(f)]
-        if needed:
-            raise BadInput(f"{where}: the field {needed[0]!r} is missing")
-        return kind(**{key: read(hints[key], value, f"{where}: {key}") for key, value in raw.items()})
-    if origin is tuple:
-        if not isinstance(raw, list | tuple):
-            raise BadInput(f"{where} is {raw!r}; it must be a list")
-        return tuple(read(typing.get_args(kind)[0], value, where) for value in raw)
-    if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(raw, Mapping):
-            raise BadInput(f"{where} is {raw!r}; it must be a mapping")
-        inner = typing.get_args(kind)[1]
-        return {str(key): read(inner, value, f"{where}.{key}") for key, value in raw.items()}
-    if isinstance(kind, types.UnionType):
-        return None if raw is None else read(typing.get_args(kind)[0], raw, where)
-    if kind is Any:
-        return raw
-    value = scalar(kind, raw, where)
-    if kind is float and not math.isfinite(value):
-        raise BadInput(f"{where} is {value!r}; it must be a finite number")
-    return value
-
-
-def _required(f: Any) -> bool:
-    from dataclasses import MISSING
-
-    return f.default is MISSING and f.default_factory is MISSING
-
-
 def _changed(settings: Settings, changes: Mapping[str, Any], where: str) -> Settings:
-    hints = typing.get_type_hints(Settings)
+    hints = typing.get_type_hints(Settings, include_extras=True)
     for name in changes:
         choose(f"field of {where}:", name, hints)
-    return replace(settings, **{name: read(hints[name], value, f"{where}: {name}") for name, value in changes.items()})
+    return replace(settings, **{name: typed(hints[name], value, f"{where}.{name}") for name, value in changes.items()})
 
 
-def _check_settings(s: Settings, where: str) -> None:
-    choose(f"schedule in {where}: settings:", s.schedule, ("constant", "cosine"))
-    least = {
-        "updates": 0,
-        "tasks_per_update": 1,
-        "epochs": 1,
-        "mini_batches": 1,
-        "lr": 0.0,
-        "beta": 0.0,
-        "clip": 0.0,
-        "max_grad_norm": 0.0,
-    }
-    least |= {
-        "mini_batches": 1,
-        "curve_every": 0,
-        "curve_tasks": 1,
-        "eval_tasks": 1,
-        "eval_samples": 1,
-        "checkpoint_every": 1,
-        "concurrency": 1,
-    }
-    _check_least(s, least, f"{where}: settings: ")
-    if not s.eval_splits:
-        raise BadInput(f"{where}: settings: eval_splits is empty; a run is evaluated on one split at least")
-
-
-def _check_least(record: Any, least: Mapping[str, float], where: str) -> None:
-    for name, low in least.items():
-        at_least(f"{where}{name}", getattr(record, name), low)
-
-
-def _check_warm_start(start: WarmStart, where: str) -> None:
-    where = f"{where}: warm_start: "
-    choose(f"size in {where[:-1]}", start.size, SIZES)
-    least = {"games": 1, "demonstrations": 1, "epochs": 0, "lr": 0.0, "batch_size": 1, "text_weight": 0.0, "seed": 0}
-    # The bytes and the special tokens have an id each.
-    _check_least(start, least | {"hesitation": 0.0, "vocab_size": 300}, where)
-    if start.hesitation > 1:
-        raise BadInput(f"{where}hesitation is {start.hesitation!r}; it must be a probability, from 0 to 1")
+def _check_splits(settings: Settings, where: str) -> None:
+    for split in settings.eval_splits:
+        if settings.eval_splits.count(split) > 1:
+            raise BadInput(f"{where}.eval_splits has {shown(split)} twice; every split is evaluated once")
 
 
 def _check_policy(policy: PolicySettings, where: str) -> None:
-    where = f"{where}: policy: "
-    known = {
-        "kind": ("tiny", "hf", "tabular"),
-        "prompt": ("transcript", "windowed"),
-        "writing": ("constrained", "free"),
-        "dtype": ("float32", "float64", "bfloat16", "float16"),
-    }
-    for name, values in known.items():
-        choose(f"{name} in {where[:-1]}", getattr(policy, name), values)
-    _check_least(policy, {"max_action_tokens": 1, "pause_tokens": 0, "adapter_rank": 0}, where)
-    if policy.temperature <= 0:
-        raise BadInput(f"{where}temperature is {policy.temperature!r}; it must be positive")
-    if not all(policy.pause_at):
-        raise BadInput(f"{where}pause_at is {list(policy.pause_at)}; none of its texts may be empty")
+    if not DEVICE.fullmatch(policy.device):
+        raise BadInput(f"{where}.device is {shown(policy.device)}; it must be cpu, cuda, cuda:N, mps, xpu or xpu:N")
     if policy.writing != "free" and (policy.pause_tokens or policy.pause_at):
-        raise BadInput(f"{where}pause_tokens and pause_at need writing: free")
+        raise BadInput(f"{where}: pause_tokens and pause_at need writing: free")
     if policy.adapter_rank and policy.kind != "hf":
-        raise BadInput(f"{where}adapter_rank is {policy.adapter_rank}; only a pretrained model (kind: hf) takes adapters")
+        raise BadInput(f"{where}.adapter_rank is {policy.adapter_rank}; only a pretrained model (kind: hf) takes adapters")
     model = policy.model
     if model and policy.kind != "hf":
-        raise BadInput(f"{where}model is {model!r}; only kind: hf reads one")
-    if policy.kind == "hf" and not (model == "smollm2" or hub_name(model) or (model and Path(model).exists())):
+        raise BadInput(f"{where}.model is {shown(model)}; only kind: hf reads one")
+    if "\0" in model or (
+        policy.kind == "hf" and not (model == "smollm2" or hub_name(model) or (model and Path(model).exists()))
+    ):
         raise BadInput(
-            f"{where}model is {model!r}; where kind is 'hf' it must be a folder that is here, "
+            f"{where}.model is {shown(model)}; where kind is 'hf' it must be a folder that is here, "
             f"a hub name (owner/model), or smollm2"
         )
 
 
 def _check_section(section: SandboxSection, here: str) -> None:
-    _check_policy(section.policy, here)
-    if section.warm_start is not None:
-        _check_warm_start(section.warm_start, here)
+    _check_policy(section.policy, f"{here}.policy")
     if section.policy.kind == "tiny" and section.warm_start is None:
-        raise BadInput(f"{here}: policy: kind 'tiny' needs a warm_start section, which makes its model")
+        raise BadInput(f"{here}.policy: kind 'tiny' needs a warm_start section, which makes its model")
 
 
 def _check(preset: Preset, where: str) -> None:
-    _check_settings(preset.settings, where)
+    _check_name("name", preset.name, where)
+    if preset.name.startswith(".") or set(preset.name) & set("/\\"):
+        raise BadInput(f"{where}: name is {shown(preset.name)}; it names folders, so it has no / and no dot in front")
     for name, section in preset.sandboxes.items():
         choose(f"sandbox in {where}", name, SANDBOXES)
         here = f"{where}: sandboxes.{name}"
-        _check_settings(_changed(preset.settings, section.settings, f"{here}: settings"), here)
+        _check_splits(_changed(preset.settings, section.settings, f"{here}.settings"), f"{where}: settings")
         _check_section(section, here)
+        if section.sweep:
+            _check_sweep(section.sweep, preset, f"{here}.sweep")
     for method, parameters in preset.methods.items():
         build(choose(f"method in {where}: methods:", method, METHODS), parameters, f"{where}: methods: ")
-    for row in (
-        *preset.sweep.rows,
-        *(row for section in preset.sandboxes.values() if section.sweep for row in section.sweep.rows),
-    ):
-        build(row.method, {**preset.methods.get(row.method, {}), **row.parameters}, f"{where}: sweep: {row.label}: ")
+    _check_sweep(preset.sweep, preset, f"{where}: sweep")
+
+
+def _check_sweep(sweep: Sweep, preset: Preset, where: str) -> None:
+    for seed in sweep.seeds:
+        if sweep.seeds.count(seed) > 1:
+            raise BadInput(f"{where}.seeds has {seed} twice; every seed is one run of each row")
+    for row in sweep.rows:
+        _check_name("label", row.label, f"{where}.rows")
+        build(row.method, {**preset.methods.get(row.method, {}), **row.parameters}, f"{where}: {row.label}: ")
+
+
+def _check_name(field: str, name: str, where: str) -> None:
+    if not (name.strip() and name.isprintable() and len(name) <= LONGEST):
+        raise BadInput(f"{where}: {field} is {shown(name)}; it must be one line of 1 to {LONGEST} signs that can be printed")

@@ -11,10 +11,12 @@ from typing import Any
 
 from bpo import noise
 from bpo.config import RunConfig
+from bpo.errors import choose
 from bpo.evaluate import by_type, evaluate, panel, plain, success
 from bpo.files import locked, to_json
 from bpo.initial import initial_policy
 from bpo.policy import Policy
+from bpo.preflight import check_run
 from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
@@ -59,11 +61,14 @@ def run(
     The result holds the configuration, its origin, the metrics of every update, every evaluated episode and the cost. All
     fields but `origin.host`, `origin.date` and those named `seconds` are a function of configuration, code and versions.
 
-    Errors: BadInput where another process works on the same folder.
+    Errors: BadInput where the run could not end (see `bpo.preflight`), before anything is written, and where another process
+    works on the same folder.
     """
     start = time.perf_counter()
     report = report or (lambda phase, done, total: None)
     settings = config.settings
+    choose("checkpoint", which, ("latest", "previous"))
+    check_run(config, noise_draws, noise_tasks)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / LOCK, f"another process works on {folder}: wait until it has ended, or name another folder"):
         policy = initial_policy(config, report)
@@ -116,6 +121,7 @@ def evaluate_splits(
 
 def start_result(config: RunConfig, folder: Path, report: ReportProgress | None = None) -> dict[str, Any]:
     """The initial policy under the same evaluation as every run: the row that all others are compared with."""
+    check_run(config)
     policy = initial_policy(config, report)
     make = factory(config.sandbox, config.sandbox_options)
     sandboxes = [make() for _ in range(config.settings.concurrency)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import typing
 from collections.abc import Collection, Mapping
@@ -10,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bpo.errors import KINDS, BadInput, at_least, scalar
+from bpo.errors import KINDS, BadInput, at_least, at_most, scalar, shown
 
 # The default of a value that has none: it must be given.
 REQUIRED = ...
+# The largest whole number of a parameter that says nothing else; what is above is a slip of the hand.
+MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,12 @@ class Param:
             return None
         value = _of_kind(self.kind, value, where, "" if self.default in (None, REQUIRED) else f", like {self.default!r}")
         if self.choices is not None and value not in self.choices:
-            raise BadInput(f"{where} is {value!r}; it must be one of {self.allowed}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise BadInput(f"{where} is {value!r}; it must be a finite number")
+            raise BadInput(f"{where} is {shown(value)}; it must be one of {self.allowed}")
         if self.low is not None:
             at_least(where, value, self.low)
-        if self.high is not None and value > self.high:
-            raise BadInput(f"{where} is {value!r}; it must be at most {self.high!r}")
+        high = MOST if self.high is None and self.kind is int else self.high
+        if high is not None:
+            at_most(where, value, high)
         return value
 
 
@@ -71,7 +71,7 @@ def _of_kind(kind: Any, value: Any, where: str, like: str) -> Any:
             return [_of_kind(typing.get_args(kind)[0], item, f"{where}[{i}]", "") for i, item in enumerate(value)]
     elif isinstance(value, str | os.PathLike if kind is Path else Mapping):
         return value
-    raise BadInput(f"{where} is {value!r}; it must be {_words(kind)}")
+    raise BadInput(f"{where} is {shown(value)}; it must be {_words(kind)}")
 
 
 def _words(kind: Any) -> str:

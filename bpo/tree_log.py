@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,9 +18,11 @@ from bpo.credit import Credit, leave_one_out
 from bpo.errors import BadInput, scalar
 from bpo.files import append as append_text
 from bpo.files import to_json, write_atomically
+from bpo.policy import Decision
+from bpo.reading import STRICT, from_json, read_text, typed
 from bpo.sandbox import Observation
 from bpo.sealed import FIELD, from_row, read_rows, to_row
-from bpo.tree import ROOT, Step, Tree
+from bpo.tree import FORMER, ROOT, Step, Tree
 
 FILE = "trees.jsonl"
 # What the text of the root begins with, before the task in words.
@@ -90,10 +94,7 @@ class SavedTree:
     @classmethod
     def from_json(cls, text: str, where: str) -> SavedTree:
         """Inverse of `to_json`; BadInput that begins with `where` and names the field that is wrong."""
-        try:
-            raw = json.loads(text)
-        except ValueError as error:
-            raise BadInput(f"{where}: not JSON: {error}") from None
+        raw = from_json(text, where, halves=True)
         if not isinstance(raw, dict):
             raise BadInput(f"{where}: an object with {', '.join(FIELDS)} is wanted")
         # Records of earlier runs have no digest.
@@ -106,10 +107,7 @@ class SavedTree:
         if unknown := sorted(raw.keys() - {*FIELDS, FIELD}):
             raise BadInput(f"{where}: {unknown[0]!r} is no field of a saved tree")
         update, method = scalar(int, raw["update"], f"{where}: update"), scalar(str, raw["method"], f"{where}: method")
-        try:
-            tree = Tree.from_json(json.dumps(raw["tree"]))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BadInput(f"{where}: tree: {error}") from None
+        tree = _tree(raw["tree"], f"{where}: tree")
 
         def column(field: str, fits, kind: str) -> list[Any]:
             values = raw[field]
@@ -184,8 +182,40 @@ def _thin(tree: Tree) -> Tree:
 
 def _lines(path: Path) -> list[str]:
     # Not splitlines(): it would also split at separators that JSON allows within a string.
-    with path.open(newline="\n") as file:
-        return list(file)
+    text = read_text(path, "the trees of a run, as JSON lines")
+    return io.StringIO(text, newline="\n").readlines()
+
+
+@dataclass
+class _TreeRecord:
+    """The types of what `Tree.to_json` writes."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    task: str
+    index: int
+    parent: list[int]
+    sibling_index: list[int]
+    weight: list[float]
+    reward: list[float]
+    actions: list[int]
+    position: list[int]
+    entropy: list[float | None]
+    steps: list[Decision | None]
+    outcome: list[dict[str, Any]]
+    auxiliary: list[bool] | None = None
+    ended: list[bool] | None = None
+
+
+def _tree(raw: Any, where: str) -> Tree:
+    renamed = {FORMER.get(key, key): value for key, value in raw.items()} if isinstance(raw, dict) else raw
+    # Halves of surrogate pairs are no JSON; the kinds of the values are the same without them.
+    whole = re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", "?", json.dumps(renamed))
+    typed(_TreeRecord, json.loads(whole), where)
+    try:
+        return Tree.from_json(json.dumps(renamed))
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
 
 
 def _finite(value: Any) -> bool:

@@ -16,11 +16,16 @@ os.environ.update(THREADS)  # before numpy and torch are imported
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from bpo.cli import run_app, task_counts
-from bpo.errors import require
-from reproduce.plan import TablePlan, make_plan
+from bpo.cli import run_app, writable
+from bpo.errors import BadInput, require
+from bpo.preflight import check_run
+from bpo.printing import console as plain_console
+from bpo.printing import show_table, tell
+from reproduce.plan import TablePlan, make_plan, select_rows
+
+# A quarter of a year, and as many processes as the largest machines have threads.
+MOST_HOURS, MOST_JOBS = 24.0 * 92, 1024
 
 app = typer.Typer(
     help="Reproduce the table of a preset: every row and seed through a notebook, then intervals and figures.",
@@ -41,23 +46,26 @@ def run(
     sandbox: SandboxOption = "household",
     runs: RunsOption = Path("runs"),
     results: ResultsOption = Path("results"),
-    jobs: Annotated[int, typer.Option(help="Runs at a time, each in a process with one thread.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option(help="Runs at a time, each in a process with one thread.", min=1, max=MOST_JOBS)] = 2,
     only: Annotated[list[str] | None, typer.Option(help="A row's label; may be repeated. Leaves the others out.")] = None,
-    timeout: Annotated[float, typer.Option(help="Hours after which one run is stopped.", min=0.001)] = 24.0,
+    timeout: Annotated[float, typer.Option(help="Hours after which one run is stopped.")] = 24.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print what would run.")] = False,
 ) -> None:
     """Train every row and seed that is not finished yet, then make the tables. Exit code 1 if a run failed."""
     from reproduce import driver
 
+    if not 0.001 <= timeout <= MOST_HOURS:
+        raise BadInput(f"--timeout is {timeout}; it must be a number of hours from 0.001 to {MOST_HOURS:g}")
     plan = checked(preset, sandbox, runs, results)
+    for row in select_rows(plan, only or []):
+        check_run(plan.config(row, plan.sweep.seeds[0]), plan.sweep.noise_draws, plan.sweep.noise_tasks)
     if dry_run:
-        task_counts(plan.config(plan.rows[0], plan.sweep.seeds[0]))
         show_plan(plan, only or [])
         return
-    start, console = time.monotonic(), Console()
+    start, console = time.monotonic(), plain_console()
     outcome = driver.run(plan, at_once=jobs, only=only or [], limit_s=timeout * 3600, console=console)
     failures = [*outcome.failures, *driver.finish(plan, timeout * 3600, console, strict=not outcome.failures)]
-    console.print(f"{outcome.trained} runs trained, {outcome.skipped} were finished; {spent(start)}")
+    tell(console, f"{outcome.trained} runs trained, {outcome.skipped} were finished; {spent(start)}")
     end(failures, console)
 
 
@@ -71,9 +79,9 @@ def tables(
     """Make tables and figures from the runs that are finished; trains nothing."""
     from reproduce import driver
 
-    start, console = time.monotonic(), Console()
+    start, console = time.monotonic(), plain_console()
     failures = driver.tables(checked(preset, sandbox, runs, results), 3600.0, console)
-    console.print(spent(start))
+    tell(console, spent(start))
     end(failures, console)
 
 
@@ -83,7 +91,7 @@ def pages() -> None:
     from reproduce import pages as generated
 
     for page, name in generated.fill_all():
-        Console().print(f"{page} shows {name}", highlight=False)
+        tell(plain_console(), f"{page} shows {name}")
 
 
 @app.command(epilog="Example:\n\n  python -m reproduce claims")
@@ -92,14 +100,16 @@ def claims() -> None:
     from reproduce import claims as ledger
     from reproduce.plan import ROOT
 
-    console = Console()
+    console = plain_console()
     for row in ledger.write(ROOT / "docs"):
-        console.print(f"{row['place']}: {row['verdict']}", markup=False, highlight=False)
-    console.print(f"all of it: {ROOT / 'docs' / 'claims.md'}", soft_wrap=True)
+        tell(console, f"{row['place']}: {row['verdict']}")
+    tell(console, f"all of it: {ROOT / 'docs' / 'claims.md'}", wrap=False)
 
 
 def checked(preset: str, sandbox: str, runs: Path, results: Path) -> TablePlan:
     """The plan, once everything that it needs is there."""
+    for option, folder in (("--runs", runs), ("--results", results)):
+        writable(option, folder)
     plan = make_plan(preset, sandbox, runs, results)
     for module in ("torch", "papermill", "ipykernel", "matplotlib"):
         require(module, "notebooks")
@@ -110,18 +120,17 @@ def show_plan(plan: TablePlan, only: list[str]) -> None:
     """Print every run with its state."""
     from bpo.experiment import finished_start
     from reproduce.driver import updates_done
-    from reproduce.plan import result_of, select_rows
+    from reproduce.plan import result_of
 
-    table = Table("run", "seed", "returns per tree", "state", "folder")
     config, folder = plan.warm_start
-    table.add_row("warm start", "", "", "finished" if finished_start(config, folder) else "to do", str(folder.name))
+    rows = [("warm start", "", "", "finished" if finished_start(config, folder) else "to do", str(folder.name))]
     for job in plan.jobs(select_rows(plan, only)):
         done, updates = updates_done(job.folder), job.config.settings.updates
         state = "finished" if result_of(job) else f"{done} of {updates} updates" if done else "to do"
-        table.add_row(job.row.label, str(job.config.seed), str(plan.planned(job.row)), state, job.folder.name)
-    console = Console()
-    console.print(table)
-    console.print(f"runs in {plan.runs}, results in {plan.results}; nothing was run")
+        rows.append((job.row.label, str(job.config.seed), str(plan.planned(job.row)), state, job.folder.name))
+    console = plain_console()
+    show_table(("run", "seed", "returns per tree", "state", "folder"), rows, on=console)
+    tell(console, f"runs in {plan.runs}, results in {plan.results}; nothing was run")
 
 
 def spent(start: float) -> str:
@@ -134,7 +143,7 @@ def spent(start: float) -> str:
 def end(failures: list[str], console: Console) -> None:
     """Name what failed; exit code 1 if anything did."""
     for failure in failures:
-        console.print(f"failed: {failure}", markup=False, highlight=False)
+        tell(console, f"failed: {failure}")
     if failures:
         raise typer.Exit(1)
 

@@ -15,7 +15,7 @@ from reproduce.plan import ROOT, TablePlan, TableRow, add_matched, mean_returns,
 
 OFFICIAL, RULES = "official.json", "rules.json"
 # Files that decide what the tables say, given the runs.
-MAKERS = ("reproduce/*.py", "bpo/sandboxes/*/spec.py", "bpo/viz/*.py", "bpo/stats.py", "notebooks/11_tables.ipynb")
+MAKERS = ("reproduce/*.py", "bpo/sandboxes/*/spec.py", "bpo/viz/*.py", "notebooks/11_tables.ipynb")
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,15 @@ from typing import Any
 
 import yaml
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import Progress
 
 from bpo.errors import BadInput
+from bpo.printing import bars as progress_bars
+from bpo.printing import one_line, show_table, tell
 from bpo.sealed import Damaged, digest_of, read_record, write_record
 from reproduce import executed, markdown, report
 from reproduce.collect import Collected, collect
-from reproduce.plan import Job, TablePlan, TableRow, add_matched, difference, mean_returns, result_of, select_rows
+from reproduce.plan import Job, TablePlan, TableRow, add_matched, difference, file_name, mean_returns, result_of, select_rows
 from reproduce.processes import Notebook, WorkerPool, check_parameters, relative
 from reproduce.rules import evaluate_rules
 
@@ -52,7 +53,7 @@ def run(plan: TablePlan, *, at_once: int, only: Sequence[str], limit_s: float, c
     if not only:
         extra = matched_rows(plan)[len(plan.rows) :]
         if extra:
-            console.print(f"returns differ from the plan by more than 5 %: also {', '.join(row.label for row in extra)}")
+            tell(console, f"returns differ from the plan by more than 5 %: also {', '.join(row.label for row in extra)}")
             more = train(plan, extra, at_once, limit_s, console)
             outcome = SweepOutcome(
                 outcome.trained + more.trained, outcome.skipped + more.skipped, outcome.failures + more.failures
@@ -89,7 +90,7 @@ def train(plan: TablePlan, rows: Sequence[TableRow], at_once: int, limit_s: floa
                 board.ended(index)
                 if message:
                     failures.append(f"{todo[index].title}: {message}")
-                    console.print(f"[red]failed[/red] {todo[index].title} (traceback in {notebooks[index].target})")
+                    tell(console, f"failed {todo[index].title} (traceback in {notebooks[index].target})")
 
             pool.run(notebooks, ended, board.tick)
     return SweepOutcome(len(todo) - len(failures), len(jobs) - len(todo), tuple(failures))
@@ -161,11 +162,11 @@ class Phases:
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         if phase not in self.tasks:
-            self.tasks[phase] = self.bars.add_task(self.prefix + phase, total=total)
+            self.tasks[phase] = self.bars.add_task(one_line(self.prefix + phase), total=total)
         self.bars.update(self.tasks[phase], completed=done, total=total)
         if not self.bars.console.is_terminal and time.monotonic() - self.said > QUIET_S:
             self.said = time.monotonic()
-            self.bars.console.print(f"{self.prefix}{phase}: {done} of {total}", highlight=False)
+            tell(self.bars.console, f"{self.prefix}{phase}: {done} of {total}")
 
 
 class _Board:
@@ -181,7 +182,7 @@ class _Board:
         for index, job in enumerate(self.jobs):
             if index not in self.over and (job.folder / "notebook.log").exists():
                 if index not in self.own:
-                    self.own[index] = self.bars.add_task(job.title, total=job.config.settings.updates)
+                    self.own[index] = self.bars.add_task(one_line(job.title), total=job.config.settings.updates)
                 self.bars.update(self.own[index], completed=updates_done(job.folder))
 
     def ended(self, index: int) -> None:
@@ -191,7 +192,7 @@ class _Board:
         self.bars.advance(self.all)
         if not self.bars.console.is_terminal:
             done = self.total - len(self.jobs) + len(self.over)
-            self.bars.console.print(f"{done} of {self.total} runs ended: {self.jobs[index].title}", highlight=False)
+            tell(self.bars.console, f"{done} of {self.total} runs ended: {self.jobs[index].title}")
 
 
 def updates_done(folder: Path) -> int:
@@ -201,14 +202,7 @@ def updates_done(folder: Path) -> int:
 
 
 def _progress(console: Console) -> Progress:
-    columns = (
-        TextColumn("{task.description:>32}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, console=console)
+    return progress_bars(32, console)
 
 
 def finish(plan: TablePlan, limit_s: float, console: Console, *, strict: bool) -> list[str]:
@@ -232,7 +226,7 @@ def official(plan: TablePlan, console: Console) -> None:
         return
     data = found.folder()
     if data is None:
-        console.print(f"{found.label}: left out (optional): {found.hint}")
+        tell(console, f"{found.label}: left out (optional): {found.hint}")
         return
     with _progress(console) as bars:
         evaluate_official(plan, collect(plan), data, Phases(bars, "official: "))
@@ -266,7 +260,7 @@ def tables(plan: TablePlan, limit_s: float, console: Console) -> list[str]:
         _publish(plan, collected, notebook)
     table, _ = report.read(plan.results)
     _print(table, console)
-    console.print(f"all of it: {plan.results / 'table.md'}", soft_wrap=True)
+    tell(console, f"all of it: {plan.results / 'table.md'}", wrap=False)
     return []
 
 
@@ -292,7 +286,7 @@ def _publish(plan: TablePlan, collected: Collected, tables_notebook: Notebook) -
     for row in collected.rows:
         ran = plan.runs / plan.config(row.row, seed).name / "notebook.ipynb"
         if seed in row.runs and executed.is_finished(ran):
-            report.publish(ran, place / f"{TRAIN.removesuffix('.ipynb')}-{report.slug(row.row.label)}.ipynb")
+            report.publish(ran, place / f"{TRAIN.removesuffix('.ipynb')}-{file_name(row.row.label)}.ipynb")
     write_record(plan.runs / PUBLISHED, _digests(plan))
 
 
@@ -300,19 +294,18 @@ def _print(table: dict[str, Any], console: Console) -> None:
     split = table["splits"][0]
     heads = [f"{table['games']}: {markdown.short(name)} [95 %]" for name in table["splits"]]
     scored = [f"score, {markdown.short(name)}" for name in table["splits"]] if table["rules"] else []
-    shown = Table(
-        "row", *heads, *scored, f"minus warm start, {markdown.short(split)}", "returns per tree", "paper (another experiment)"
-    )
+    last = (f"minus warm start, {markdown.short(split)}", "returns per tree", "paper (another experiment)")
+    rows = []
     for row in table["rows"]:
         returns = row.get("returns_per_tree")
         cells = [markdown.spread(row["success"][name]) for name in table["splits"]]
         cells += [markdown.spread(row["score"][name]) for name in table["splits"]] if table["rules"] else []
         used = f"{returns['used']:.2f}" if returns else markdown.NONE
-        shown.add_row(row["label"], *cells, markdown.against(row, split, short_words=True), used, row["paper"])
-    console.print(f"{table['preset']} on {table['sandbox']}: {table['scale']}", markup=False)
-    console.print(shown)
+        rows.append((row["label"], *cells, markdown.against(row, split, short_words=True), used, row["paper"]))
+    tell(console, f"{table['preset']} on {table['sandbox']}: {table['scale']}")
+    show_table(("row", *heads, *scored, *last), rows, on=console)
     for sentence in [*markdown.missing(table), *markdown.findings(table)]:
-        console.print(f"- {sentence}", markup=False, highlight=False)
+        tell(console, f"- {sentence}")
 
 
 def _told(plan: TablePlan) -> str:

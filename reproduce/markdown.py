@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bpo.sandboxes import spec
-from bpo.stats import RESAMPLES
+from reproduce.escaping import with_escaped_labels
+from reproduce.stats import RESAMPLES
 from reproduce.tables import ABOVE, BELOW, INSIDE, START
 
 Row = Mapping[str, Any]
@@ -16,6 +17,7 @@ KINDS = {"tiny": "a small transformer made from nothing", "tabular": "a table of
 
 def markdown(table: Mapping[str, Any]) -> str:
     """The whole of table.md."""
+    table = with_escaped_labels(table)
     parts = [
         f"# {table['preset']} on {table['sandbox']}: {table['scale']}",
         head(table),
@@ -46,6 +48,7 @@ def markdown(table: Mapping[str, Any]) -> str:
 
 def summary(table: Mapping[str, Any]) -> str:
     """What README shows: the scale, the success table and what the numbers say."""
+    table = with_escaped_labels(table)
     parts = [
         f"**{table['scale'][:1].upper()}{table['scale'][1:]}.** {head(table)}",
         grid(*success_table(table)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from bpo.errors import BadInput, choose
 from reproduce import executed
 
 ROOT = Path(__file__).resolve().parents[1]
+# The label of the row of the initial policy.
+START = "warm start"
 # Rows that branching methods are compared with at equal numbers of returns.
 BASELINES = ("rloo", "grpo")
 # Numbers of returns within this share of each other count as matched.
@@ -114,13 +117,24 @@ def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> TablePlan
     told = str(Path(preset).resolve()) if preset.endswith((".yaml", ".yml")) else preset
     plan = TablePlan(told, loaded, sandbox, runs.resolve() / name, results.resolve() / name)
     labels = [row.label for row in plan.rows]
-    if not labels or not plan.sweep.seeds:
-        raise BadInput(f"preset {preset!r} has no rows or no seeds in its sweep")
-    if len(set(labels)) < len(labels):
-        raise BadInput(f"preset {preset!r} has two rows with the label {max(labels, key=labels.count)!r}")
+    files: dict[str, str] = {}
+    for label in labels:
+        # The published notebook of a row is named by its label.
+        name = file_name(label)
+        if name in files:
+            raise BadInput(f"preset {preset!r}: the labels {files[name]!r} and {label!r} differ in no letter and no digit")
+        if not name or label == START:
+            what = "is the name of the row that all are compared with" if name else "has no letter a-z and no digit"
+            raise BadInput(f"preset {preset!r}: the label {label!r} {what}; give the row another")
+        files[name] = label
     for row in plan.rows:
         plan.config(row, plan.sweep.seeds[0])
     return plan
+
+
+def file_name(label: str) -> str:
+    """A label as part of a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
 
 
 def select_rows(plan: TablePlan, only: Sequence[str]) -> list[TableRow]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -137,8 +136,3 @@ def publish(executed: Path, target: Path) -> None:
         for key in ("papermill", "execution"):
             cell.metadata.pop(key, None)
     write_atomically(target, nbformat.writes(notebook) + "\n")
-
-
-def slug(label: str) -> str:
-    """A label as part of a file name."""
-    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")

@@ -10,19 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from bpo import stats
 from bpo.sandboxes import spec
 from bpo.sandboxes.record import PaperColumn
-from bpo.stats import Estimate
+from reproduce import stats
 from reproduce.collect import Collected, RowRuns
-from reproduce.plan import BASELINES, mean_returns
+from reproduce.plan import BASELINES, START, mean_returns
+from reproduce.stats import Estimate
 
 Run = Mapping[str, Any]
 
 # Returns of the paper's baselines.
 PAPER_RETURNS = 8
 # The label of the row that training starts from.
-START = "warm start"
 ABOVE, INSIDE, BELOW = "above the warm start", "inside the noise", "below the warm start"
 # Fields that may differ between two runs of the same code on the same machine.
 VOLATILE = ("seconds", "host", "date")

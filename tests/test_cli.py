@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from places import SHARED
 
@@ -19,7 +21,7 @@ from bpo.config import load_preset
 from bpo.errors import BadInput
 from bpo.methods import METHODS
 from bpo.provenance import code_fingerprint
-from bpo.sandboxes import SANDBOXES
+from bpo.sandboxes import SANDBOXES, spec
 
 SMOKE = yaml.safe_load(Path(config.__file__).with_name("presets").joinpath("smoke.yaml").read_text())
 SMOKE["sandboxes"] = {name: dict(one.presets()["smoke"]) for name, one in SANDBOXES.items() if "smoke" in one.presets()}
@@ -60,7 +62,7 @@ def test_the_table_module_and_the_presets_need_no_torch():
         (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "suffix=sideways"), "broadcast, zero, nearest"),
         (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "selector=top_entropy"), "'top_entropy'"),
         (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "root=false"), "trees >= 2"),
-        (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "lam=1e-1"), "write 1.0e-1"),
+        (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "lam=1e1"), "at most 1.0"),
         (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "selector_value=7"), "between 0 and 1"),
         (("--method", "bpo_split", "--sandbox", "toy", "--preset", "smoke", "--set", "shrink=1.5"), "at most 1.0"),
         (("--method", "bpo", "--sandbox", "toy", "--preset", "smoke", "--set", "points=true"), "a whole number"),
@@ -80,7 +82,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(arguments, named, tmp_path):
     ("change", "named"),
     [
         ({"settings": {"learning_rate": 1}}, "'learning_rate'"),
-        ({"settings": {"lr": "1e-4"}}, "write 1.0e-4"),
+        ({"settings": {"lr": "fast"}}, "settings.lr is 'fast'; it must be a number"),
         ({"settings": {"updates": -1}}, "updates is -1"),
         ({"settings": {"schedule": "linear"}}, "'linear'"),
         ({"speed": 3}, "'speed'"),
@@ -111,23 +113,23 @@ def test_a_preset_is_checked_field_by_field(change, named, tmp_path):
         ({"options": {"queries": "free"}}, "writing: free"),
         ({"options": {"max_steps": "8"}}, "max_steps is '8'"),
         ({"options": {"splits": "field"}}, "split where splits is 'field': 'panel'"),
-        ({"options": {}, "policy": {"kind": "hf", "model": "/nope/model"}}, "policy: model is '/nope/model'"),
-        ({"options": {}, "policy": {"kind": "hf", "model": ""}}, "policy: model is ''"),
+        ({"options": {}, "policy": {"kind": "hf", "model": "/nope/model"}}, "policy.model is '/nope/model'"),
+        ({"options": {}, "policy": {"kind": "hf", "model": ""}}, "policy.model is ''"),
         ({"options": {}, "policy": {"kind": "hf", "model": "smollm2", "dtype": "bf16"}}, "did you mean 'bfloat16'"),
         ({"options": {}, "policy": {"max_action_tokens": -3}}, "max_action_tokens is -3; it must be at least 1"),
         ({"options": {}, "policy": {"writing": "free", "pause_tokens": -4}}, "pause_tokens is -4; it must be at least 0"),
-        ({"options": {}, "policy": {"writing": "free", "pause_at": [""]}}, "pause_at is ['']"),
+        ({"options": {}, "policy": {"writing": "free", "pause_at": [""]}}, "pause_at[0] is ''"),
         ({"options": {}, "policy": {"pause_tokens": 4}}, "need writing: free"),
         ({"options": {}, "policy": {"temperature": float("nan")}}, "temperature is nan; it must be a finite number"),
         ({"options": {}, "policy": {"model": "smollm2"}}, "model is 'smollm2'; only kind: hf reads one"),
         ({"options": {}, "settings": {"lr": float("inf")}}, "lr is inf; it must be a finite number"),
-        ({"options": {}, "settings": {"eval_splits": []}}, "eval_splits is empty"),
+        ({"options": {}, "settings": {"eval_splits": []}}, "eval_splits is []; it must be a list with 1 entries at least"),
         ({"options": {}, "warm_start": {"size": "big"}}, "unknown size in"),
         (
             {"options": {}, "warm_start": {"batch_size": 0}},
-            "sandboxes.webshop: warm_start: batch_size is 0; it must be at least 1",
+            "sandboxes.webshop.warm_start.batch_size is 0; it must be at least 1",
         ),
-        ({"options": {}, "warm_start": {"hesitation": 2.0}}, "hesitation is 2.0; it must be a probability"),
+        ({"options": {}, "warm_start": {"hesitation": 2.0}}, "hesitation is 2.0; it must be at most 1.0"),
         ({"options": {}, "warm_start": {"vocab_size": 3}}, "vocab_size is 3; it must be at least 300"),
         ({"options": {"splits": "field"}, "settings": {"curve_split": "eval", "eval_splits": ["test"]}}, ""),
     ],
@@ -242,13 +244,13 @@ def test_exact_marks_sampled_rows_where_they_can_be_seen(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "named"),
     [
-        (None, "No such file"),
+        (None, "does not exist"),
         ("{", "not JSON"),
         ("[1]", "p, r and threshold"),
         ('{"r": [0, 1], "threshold": 0.6}', "'p' is missing"),
         ('{"p": [0.3], "r": [0, 1]}', "'threshold' is missing"),
         ('{"p": [0.3], "r": [0, 1], "threshold": -1}', "threshold is -1"),
-        ('{"p": [0.3], "r": ["0", "1"], "threshold": 0.6}', "r is"),
+        ('{"p": [0.3], "r": ["0", "1"], "threshold": 0.6}', "r[0] is '0'"),
         ('{"p": [[0.3, 0.7], 0.5], "r": [0, 1], "threshold": 0.6}', "lists with one number per action"),
         ('{"p": [0.3], "r": [0, 1], "threshold": true}', "threshold is True"),
         ('{"p": [1.3], "r": [0, 1], "threshold": 0.6}', "p[0] is 1.3"),
@@ -256,7 +258,7 @@ def test_exact_marks_sampled_rows_where_they_can_be_seen(tmp_path):
         ('{"p": [0.3, 0.2], "r": [0, 1], "threshold": 0.6}', "need 1"),
         ('{"p": [0.3], "r": [0, 1, 2], "threshold": 0.6}', "power of the 2 actions"),
         ('{"p": "x", "r": [0, 1], "threshold": 0.6}', "p is 'x'"),
-        ('{"p": [0.3], "r": [0, NaN], "threshold": 0.6}', "not finite"),
+        ('{"p": [0.3], "r": [0, NaN], "threshold": 0.6}', "must be finite"),
     ],
 )
 def test_exact_says_what_is_wrong_with_a_spec(spec, named, tmp_path):
@@ -286,6 +288,22 @@ def test_a_run_folder_that_cannot_be_made_is_refused(tmp_path):
         "train", "--method", "grpo", "--sandbox", "toy", "--preset", "smoke", "--out", str(tmp_path / "file"), "--dry-run"
     )
     assert (done.returncode, "no folder that can be written to" in done.stderr) == (2, True)
+
+
+def test_a_reader_that_has_enough_is_no_fault():
+    """As with `bpo methods | head`: an exit code, and no traceback."""
+    command = [sys.executable, "-m", "bpo", "methods"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (1, "")
+
+
+def test_a_terminal_that_is_not_utf_8_is_shown_what_it_can_show():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "bpo", "methods", "bpo"]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert (done.returncode, b"points" in done.stdout) == (0, True), done.stderr
 
 
 def test_an_interrupt_is_one_sentence_and_exit_code_130():
@@ -409,17 +427,31 @@ def official_games(tmp_path):
 
 
 def test_the_paper_preset_is_complete_and_valid(official_games, monkeypatch, tmp_path):
+    """On a machine without a GPU its dry run names the device; with that and the number of games changed, it is valid."""
     monkeypatch.setenv("ALFWORLD_DATA", str(official_games))
     out = tmp_path / "runs"
+    told = ("--sandbox", "household", "--out", str(out), "--dry-run")
+    text = Path(config.__file__).with_name("presets").joinpath("paper.yaml").read_text()
+    paper = yaml.safe_load(text)
+    section = dict(spec("household").presets()["paper"])
+    paper["sandboxes"] = {"household": section}
+    section["policy"] |= {"device": "cpu"}
+    section["warm_start"] |= {"games": 1}
+    section["settings"] = {"tasks_per_update": 1}
+    (tmp_path / "paper_here.yaml").write_text(yaml.safe_dump(paper))
     for method in ("bpo", "bpo_split", "rloo", "grpo"):
-        done = bpo("train", "--method", method, "--sandbox", "household", "--preset", "paper", "--out", str(out), "--dry-run")
+        config.load_preset("paper").run(method, "household", 0)
+        done = bpo("train", "--method", method, "--preset", str(tmp_path / "paper_here.yaml"), *told)
         assert done.returncode == 0, done.stderr
     plain = yaml.safe_load(done.stdout)
     assert plain["policy"]["model"] == "Qwen/Qwen2.5-7B-Instruct"
-    settings = plain["settings"]
-    assert (settings["updates"], settings["tasks_per_update"], settings["lr"]) == (3000, 128, 2e-6)
-    assert (settings["schedule"], settings["clip"], settings["beta"]) == ("cosine", 0.2, 0.05)
+    settings = config.load_preset("paper").settings
+    assert (settings.updates, settings.tasks_per_update, settings.lr) == (3000, 128, 2e-6)
+    assert (settings.schedule, settings.clip, settings.beta) == ("cosine", 0.2, 0.05)
     assert not out.exists()
+    if not torch.cuda.is_available():
+        done = bpo("train", "--method", "bpo", "--preset", "paper", *told)
+        assert (done.returncode, "device is 'cuda'" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_game_directory_that_cannot_be_used_is_named(official_games, tmp_path):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from bpo.config import load_preset, preset_names
 from bpo.errors import BadInput
 
+# PRESET/SANDBOX/METHOD, or PRESET/SANDBOX/row LABEL, to the configuration's hash: runs that exist are found by it.
+HASHES = json.loads(Path(__file__).with_name("preset_hashes.json").read_text())
 PAIRS = [(name, sandbox) for name in preset_names() for sandbox in load_preset(name).sandboxes]
 # Returns that are planned by rows, as their labels say.
 RETURNS = {"bpo M4 K4": 13, "bpo_split root+3 K4": 13, **{f"{m} N{n}": n for m in ("rloo", "grpo") for n in (8, 12, 13)}}
@@ -42,3 +47,17 @@ def test_program_repair_branches_without_a_floor(name):
 def test_the_paper_s_preset_does_not_pass_off_program_repair_as_swe_bench():
     with pytest.raises(BadInput, match="preset 'paper' has no settings for sandbox 'codefix'"):
         load_preset("paper").section("codefix")
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_configuration_keeps_the_hash_that_its_finished_runs_are_found_by(name):
+    preset, checked = load_preset(name), 0
+    for place, asked in HASHES.items():
+        told, sandbox, method = place.split("/", 2)
+        if told == name:
+            rows = {f"row {row.label}": row for row in preset.sweep_of(sandbox).rows}
+            row = rows.get(method)
+            config = preset.run(row.method, sandbox, 0, row.parameters) if row else preset.run(method, sandbox, 0)
+            assert config.hash == asked, place
+            checked += 1
+    assert checked >= 20

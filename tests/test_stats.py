@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bpo import noise, stats
+from bpo import noise
+from reproduce import stats
 
 
 def test_constant_success_has_a_point_as_interval():
@@ -84,6 +85,37 @@ def test_coverage_with_many_seeds_is_near_the_nominal_one():
         estimate = stats.bootstrap([rng.random((seeds, tasks)) < p], lambda mean: mean, resamples=400)
         hits += estimate.low <= truth <= estimate.high
     assert 0.92 <= hits / worlds <= 0.995
+
+
+def coverage(interval, seeds, spread, worlds, tasks=200):
+    """Share of worlds whose interval holds the true mean: success = task difficulty + seed effect + coin."""
+    rng, truth, hits = np.random.default_rng(8), 0.5, 0
+    for _ in range(worlds):
+        p = np.clip(truth + rng.normal(0, spread, (seeds, 1)) + rng.choice([-0.25, 0.25], (1, tasks)), 0, 1)
+        estimate = interval(rng.random((seeds, tasks)) < p)
+        hits += estimate.low <= truth <= estimate.high
+    return hits / worlds
+
+
+def test_the_bootstrap_is_too_narrow_for_two_seeds_that_differ():
+    """As the module says: .90 at a standard deviation of .05, .77 at .10; standard error .02."""
+    few = lambda outcomes: stats.bootstrap([outcomes], lambda mean: mean, resamples=300)  # noqa: E731
+    assert 0.84 <= coverage(few, 2, 0.05, 300) <= 0.94
+    assert 0.70 <= coverage(few, 2, 0.10, 300) <= 0.84
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 15])
+@pytest.mark.parametrize("spread", [0.0, 0.05, 0.1])
+def test_the_covering_interval_covers_with_few_seeds(seeds, spread):
+    assert coverage(stats.covering, seeds, spread, 1_000) >= 0.945
+
+
+def test_the_covering_interval_is_two_t_intervals_added_as_squares():
+    """Two seeds .4 and .6, tasks that do not vary beyond them: only seeds count, t = 12.706, standard error .1."""
+    estimate = stats.covering(np.array([[0.4] * 5, [0.6] * 5]))
+    assert (estimate.value, estimate.high - estimate.value) == pytest.approx((0.5, 1.2706), abs=1e-4)
+    with pytest.raises(ValueError, match="1 seeds"):
+        stats.covering(np.ones((1, 9)))
 
 
 def test_ratio_of_noise_of_scaled_gradients():

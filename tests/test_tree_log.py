@@ -116,13 +116,13 @@ def test_a_line_that_is_still_being_written_is_left_out(folder):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda raw: "{", "line 2: not JSON"),
+        (lambda raw: "{", "line 2 is not JSON"),
         (lambda raw: "[]", "line 2: an object with update, method, tree"),
         (lambda raw: {**raw, "update": "one"}, "line 2: update is 'one'; it must be a whole number"),
         (lambda raw: {key: raw[key] for key in raw if key != "weight"}, "line 2: weight is missing"),
         (lambda raw: {**raw, "tree": {**raw["tree"], "parent": [0]}}, "line 2: tree: sibling_index has"),
-        (lambda raw: {**raw, "tree": 3}, "line 2: tree: "),
-        (lambda raw: {**raw, "tree": {**raw["tree"], "steps": [{}]}}, "line 2: tree: "),
+        (lambda raw: {**raw, "tree": 3}, "line 2: tree"),
+        (lambda raw: {**raw, "tree": {**raw["tree"], "steps": [{}]}}, "line 2: tree"),
         (lambda raw: {**raw, "advantage": [0.0]}, "line 2: advantage must be a list of"),
         (lambda raw: {**raw, "advantage": [None, *raw["advantage"][1:]]}, "each a number"),
         (lambda raw: {**raw, "has_signal": [0, *raw["has_signal"][1:]]}, "each true or false"),
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_used_is_one_sentence_with_file_line_and_field(fol
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(BadInput) as error:
         tree_log.read(folder)
-    assert str(error.value).startswith(f"{path}, line 2: ")
+    assert str(error.value).startswith(f"{path}, line 2")
     assert said in str(error.value)
 
 

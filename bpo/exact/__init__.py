@@ -3,7 +3,7 @@
 from bpo.exact.check import Verdict, check_unbiased
 from bpo.exact.directions import ExactDirections, exact_directions
 from bpo.exact.moments import Moments, moments
-from bpo.exact.problem import Problem
+from bpo.exact.problem import Problem, read_spec
 from bpo.exact.rows import AtDepths, PostHocAtDepths, advantage_variance, report, theorem2
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "check_unbiased",
     "exact_directions",
     "moments",
+    "read_spec",
     "report",
     "theorem2",
 ]

@@ -6,15 +6,43 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bpo.errors import BadInput
+from bpo.errors import BadInput, at_least, choose, scalar, shown
 from bpo.policy import Decision
+from bpo.reading import read_json
 
 # Largest tree that is taken: 3 actions to depth 6.
 MAX_LEAVES = 729
+# Largest size of a return: its fourth power, in the error of a variance, is still a number.
+MAX_RETURN = 1e75
+FIELDS = ("p", "r", "ends", "threshold")
+# A report can be read as a spec again: these it adds, and a sentence about it.
+REPORTED = ("J", "about", "entropies", "estimators", "gradient", "theorem2")
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """The decision tree that a file describes, as `report` takes it; BadInput names what is wrong."""
+    spec = read_json(path, "a JSON file with p, r and threshold")
+    if not isinstance(spec, dict):
+        raise BadInput(f"{path} is {shown(spec)}; the file must hold an object with p, r and threshold")
+    reportable(spec, str(path))
+    return spec
+
+
+def reportable(spec: Mapping[str, Any], where: str) -> tuple[Problem, float]:
+    """The problem of {p, r, threshold}, and the threshold: the entropy in nats from which causal rows branch."""
+    problem = Problem.from_spec(spec, where)
+    if problem.ends:
+        raise BadInput(f"{where}: ends is given; the report is about trees in which all episodes have the same length")
+    if "threshold" not in spec:
+        raise BadInput(f"{where}: field 'threshold' is missing")
+    threshold = scalar(float, spec["threshold"], f"{where}: threshold", ": the entropy in nats that a branch point needs")
+    at_least(f"{where}: threshold", threshold, 0.0)
+    return problem, threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +66,11 @@ class Problem:
 
         p holds P(action 1) per state, or a list of probabilities per state; r the returns of the leaves; ends returns by state.
         """
+        if not isinstance(spec, Mapping):
+            raise BadInput(f"{where} is {shown(spec)}; it must be a mapping with p and r")
+        for key in spec:
+            if key not in REPORTED:
+                choose(f"field of {where}:", key, FIELDS)
         p, r = _numbers(spec, "p", where), _numbers(spec, "r", where)
         if r.ndim != 1:
             raise BadInput(f"{where}: r must be a flat list with one return per leaf")
@@ -176,17 +209,23 @@ def _ends(given: Any, depth: int, width: int, where: str) -> dict[str, float]:
 def _numbers(spec: Mapping[str, Any], key: str, where: str) -> np.ndarray:
     if key not in spec:
         raise BadInput(f"{where}: field {key!r} is missing")
-    value = spec[key]
-    try:
-        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-            raise ValueError
-        numbers = np.array(value)
-        if numbers.dtype.kind not in "iuf":
-            raise ValueError
-    except ValueError:
-        right = "a list of numbers" + (", or of lists with one number per action" if key == "p" else "")
-        raise BadInput(f"{where}: {key} is {str(value)[:60]!r}; it must be {right}") from None
-    numbers = numbers.astype(float)
-    if not np.isfinite(numbers).all():
-        raise BadInput(f"{where}: {key} holds a number that is not finite")
+    right = "a list of numbers" + (", or of lists with one number per action" if key == "p" else "")
+    rows = _listed(spec[key], f"{where}: {key}", right)
+    nested = [isinstance(row, Sequence) and not isinstance(row, str) for row in rows]
+    if key == "p" and any(nested):
+        table = [_listed(row, f"{where}: p[{i}]", "one of lists with one number per action") for i, row in enumerate(rows)]
+        if len({len(row) for row in table}) > 1:
+            raise BadInput(f"{where}: p is {shown(spec[key])}; its lists must have equally many numbers, one per action")
+        return np.array([[scalar(float, x, f"{where}: p[{i}][{j}]") for j, x in enumerate(row)] for i, row in enumerate(table)])
+    numbers = np.array([scalar(float, x, f"{where}: {key}[{i}]") for i, x in enumerate(rows)])
+    if (large := np.abs(numbers) > MAX_RETURN).any():
+        place = int(large.argmax())
+        raise BadInput(f"{where}: {key}[{place}] is {numbers[place]}; it must be at most {MAX_RETURN:g} in size")
     return numbers
+
+
+def _listed(value: Any, where: str, right: str) -> list[Any]:
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise BadInput(f"{where} is {shown(value)}; it must be {right}")
+    return [x.item() if isinstance(x, np.generic) else x for x in value]

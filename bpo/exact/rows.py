@@ -11,9 +11,8 @@ import numpy as np
 
 from bpo import credit, select
 from bpo.credit import CreditRule
-from bpo.errors import BadInput
 from bpo.exact.moments import Z99, Moments, coefficients, moments
-from bpo.exact.problem import Problem
+from bpo.exact.problem import Problem, reportable
 from bpo.exact.realise import LIMIT, SAMPLES, USUAL, Budget, blocks
 from bpo.rollout import Growth
 from bpo.select import Boundary
@@ -98,17 +97,8 @@ def report(
     `progress(what, done, total)` is called with what = "rows" and "this row". Gradients are lists per state: of one number
     where p is P(action 1), of one number per action where p has a list per state.
     """
-    problem = Problem.from_spec(spec, where)
-    if problem.ends:
-        raise BadInput(f"{where}: ends is given; the report is about trees in which all episodes have the same length")
-    if "threshold" not in spec:
-        raise BadInput(f"{where}: field 'threshold' is missing")
-    threshold = spec["threshold"]
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold < float("inf"):
-        raise BadInput(
-            f"{where}: threshold is {threshold!r}; it must be an entropy in nats, 0 or more, that a branch point needs"
-        )
-    rows = {name: row for name, row in estimators(float(threshold), problem.J).items() if row.deepest < problem.depth}
+    problem, threshold = reportable(spec, where)
+    rows = {name: row for name, row in estimators(threshold, problem.J).items() if row.deepest < problem.depth}
     budget = Budget(limit, samples, seed)
     total = len(rows) + 2 * problem.depth
     found: dict[str, Any] = {}
@@ -131,7 +121,7 @@ def report(
     return {
         "p": spec["p"],
         "r": spec["r"],
-        "threshold": float(threshold),
+        "threshold": threshold,
         "J": problem.J,
         "gradient": per_state(problem.gradient, problem),
         "entropies": dict(zip(problem.states, problem.entropy.tolist(), strict=True)),

@@ -18,6 +18,8 @@ def check_policy(settings: PolicySettings, *, table: bool = True) -> None:
     table  whether the sandbox's states can be listed, as a table of logits needs
     """
     require("torch", "lm")
+    if settings.device != "cpu":
+        _check_device(settings.device)
     if settings.kind == "tabular":
         if not table:
             raise BadInput("policy kind 'tabular' needs a sandbox whose states can be listed, like toy")
@@ -28,6 +30,15 @@ def check_policy(settings: PolicySettings, *, table: bool = True) -> None:
         require("peft", "smollm")
     if settings.kind == "hf" and model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
         raise BadInput(f"policy: no model folder {model!r}")
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    kind, _, number = device.partition(":")
+    found = {"cuda": torch.cuda.device_count(), "xpu": torch.xpu.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if int(number or 0) >= found[kind]:
+        raise BadInput(f"policy: device is {device!r}; this machine has {found[kind]} of this kind: name another, like cpu")
 
 
 def make_policy(

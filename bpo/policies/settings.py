@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Interval, MinLen
+
+# The largest number of anything that is counted; what is above is a slip of the hand.
+MOST = 1_000_000
+# What is counted from one, and from none.
+Count, CountOrNone = Annotated[int, Interval(ge=1, le=MOST)], Annotated[int, Interval(ge=0, le=MOST)]
+Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]
+Share = Annotated[float, Interval(ge=0.0, le=1.0)]
 
 # Of the models that a warm start makes: hidden size, layers, heads, key-value heads, size of the feed-forward layer.
 SIZES = {
@@ -31,17 +41,17 @@ class PolicySettings:
     device, dtype   where and in which precision a model runs, as torch names them
     """
 
-    kind: str = "tiny"
+    kind: Literal["tiny", "hf", "tabular"] = "tiny"
     model: str = ""
-    prompt: str = "transcript"
-    writing: str = "constrained"
-    temperature: float = 1.0
-    max_action_tokens: int = 64
-    pause_tokens: int = 0
-    pause_at: tuple[str, ...] = ()
-    adapter_rank: int = 0
+    prompt: Literal["transcript", "windowed"] = "transcript"
+    writing: Literal["constrained", "free"] = "constrained"
+    temperature: Annotated[float, Gt(0.0)] = 1.0
+    max_action_tokens: Count = 64
+    pause_tokens: CountOrNone = 0
+    pause_at: tuple[Annotated[str, MinLen(1)], ...] = ()
+    adapter_rank: CountOrNone = 0
     device: str = "cpu"
-    dtype: str = "float32"
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] = "float32"
 
 
 @dataclass(frozen=True)
@@ -56,14 +66,15 @@ class WarmStart:
     text_weight             weight of the loss on the observations' own tokens, which teaches a new model to copy names
     """
 
-    games: int = 2_000
-    demonstrations: int = 2
+    games: Count = 2_000
+    demonstrations: Count = 2
     split: str = "train"
-    hesitation: float = 0.0
-    vocab_size: int = 1_024
-    size: str = "tiny"
-    epochs: int = 2
-    lr: float = 2e-3
-    batch_size: int = 16
-    text_weight: float = 0.5
-    seed: int = 0
+    hesitation: Share = 0.0
+    # The bytes and the special tokens have an id each.
+    vocab_size: Annotated[int, Interval(ge=300, le=MOST)] = 1_024
+    size: Literal[tuple(SIZES)] = "tiny"
+    epochs: CountOrNone = 2
+    lr: Annotated[float, Ge(0.0)] = 2e-3
+    batch_size: Count = 16
+    text_weight: Annotated[float, Ge(0.0)] = 0.5
+    seed: Seed = 0

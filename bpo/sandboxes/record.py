@@ -9,6 +9,7 @@ from typing import Any
 
 from bpo.param import Param
 from bpo.policy import Policy
+from bpo.reading import from_yaml, read_text
 from bpo.sandbox import Sandbox
 
 Options = Mapping[str, Any]
@@ -111,8 +112,7 @@ def presets_beside(file: str) -> Callable[[], Mapping[str, Any]]:
     """What `presets.yaml` in the folder of the module `file` says, read when it is asked for."""
 
     def read() -> Mapping[str, Any]:
-        import yaml
-
-        return yaml.safe_load(Path(file).with_name("presets.yaml").read_text())
+        path = Path(file).with_name("presets.yaml")
+        return from_yaml(read_text(path, "what presets say about a sandbox"), str(path))
 
     return read

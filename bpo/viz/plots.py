@@ -31,10 +31,10 @@ def learning_curves(
             axes.plot(*zip(*points, strict=True), color=look.color, linewidth=0.6, alpha=0.5)
         count = min(len(points) for points in seeds)
         middle = [[sum(points[i][axis] for points in seeds) / len(seeds) for i in range(count)] for axis in (0, 1)]
-        axes.plot(*middle, color=look.color, marker=look.marker, linestyle=look.line, markersize=5, label=label)
+        axes.plot(*middle, color=look.color, marker=look.marker, linestyle=look.line, markersize=5, label=_literal(label))
     if target is not None:
         axes.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), label="target")
-    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.set(xlabel=_literal(xlabel), ylabel=_literal(ylabel))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 600000 tokens are 600k: long labels would overlap
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     return figure
@@ -54,11 +54,11 @@ def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: floa
         axes.plot([value], [index], color=look.color, marker=look.marker, markersize=7)
     if reference is not None:
         axes.axvline(reference, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
-    axes.set(xlabel=xlabel, xscale="log", ylim=(len(rows) - 0.5, -0.5))
+    axes.set(xlabel=_literal(xlabel), xscale="log", ylim=(len(rows) - 0.5, -0.5))
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_yticks(range(len(rows)), [_literal(label) for label in rows])
     return figure
 
 
@@ -92,6 +92,11 @@ def png(figure: Any) -> bytes:
 def save(figure: Any, path: Path) -> None:
     """Write the figure as PNG, whole or not at all."""
     write_atomically(path, png(figure))
+
+
+def _literal(text: str) -> str:
+    # Two dollars would begin and end a formula, and a line in front keeps a name out of the legend.
+    return ("\u200a" if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:

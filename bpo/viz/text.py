@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpo.credit import Credit
+from bpo.printing import one_line
 from bpo.tree import ROOT, Tree
 
 # What is left of an action at least where a line is shortened.
@@ -38,11 +39,6 @@ def action_of(tree: Tree, node: int) -> str:
     """The action that led to the node, as it was written; at the root none. Writing that pauses ends with three dots."""
     step = tree.steps[node]
     return "" if step is None else step.decision.action + ("" if step.decision.ended else "...")
-
-
-def one_line(text: str) -> str:
-    """The text with every stretch of white space as one space, and without what a terminal or a font cannot print."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
 
 
 def signed(value: float, has_signal: bool = True) -> str:

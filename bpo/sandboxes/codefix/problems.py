@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bpo.errors import BadInput, require
+from bpo.errors import BadInput, require, shown
 from bpo.files import expanded, lines
+from bpo.reading import read_bytes, read_lines
 from bpo.sandboxes.codefix import source
 
 FIX_FIELDS = ("task_id", "declaration", "canonical_solution", "buggy_solution", "test", "entry_point", "docstring")
@@ -54,10 +55,10 @@ def human_eval() -> list[CodeProblem]:
 def human_eval_fix(path: str | os.PathLike) -> list[CodeProblem]:
     """Problems of HumanEvalFix (the Python file of HumanEvalPack, JSON lines), each with its broken program."""
     problems = []
-    for number, row in _rows(path):
+    for where, row in _rows(path):
         missing = [field for field in FIX_FIELDS if not isinstance(row.get(field), str)]
         if missing:
-            raise BadInput(f"{os.fspath(path)}, line {number}: the field {missing[0]!r} is missing or is no text")
+            raise BadInput(f"{where}: the field {missing[0]!r} is missing or is no text")
         start = row["declaration"]
         program, broken = start + row["canonical_solution"], start + row["buggy_solution"]
         text = " ".join(row["docstring"].split())
@@ -65,22 +66,12 @@ def human_eval_fix(path: str | os.PathLike) -> list[CodeProblem]:
     return problems
 
 
-def _rows(path: str | os.PathLike) -> list[tuple[int, dict[str, Any]]]:
+def _rows(path: str | os.PathLike) -> list[tuple[str, dict[str, Any]]]:
     rows = []
-    try:
-        found = lines(Path(path).read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError:
-        raise BadInput(f"{os.fspath(path)} is no text file; it must hold JSON lines") from None
-    for number, line in enumerate(found, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise BadInput(f"{os.fspath(path)}, line {number} is not JSON: {error}") from None
+    for where, row in read_lines(path, "a file of problems in JSON lines"):
         if not isinstance(row, dict):
-            raise BadInput(f"{os.fspath(path)}, line {number} is {type(row).__name__}; it must be an object")
-        rows.append((number, row))
+            raise BadInput(f"{where} is {shown(row)}; it must be an object")
+        rows.append((where, row))
     if not rows:
         raise BadInput(f"{os.fspath(path)} holds no problems")
     return rows
@@ -97,7 +88,7 @@ def quix_bugs(folder: str | os.PathLike) -> list[CodeProblem]:
         broken, program = (root / part / f"{path.stem}.py" for part in ("python_programs", "correct_python_programs"))
         if not (broken.is_file() and program.is_file()):
             continue
-        cases = [json.loads(line) for line in lines(path.read_text(encoding="utf-8-sig")) if line.strip()]
+        cases = [case for _, case in read_lines(path)]
         for case in cases:
             if not (isinstance(case, list) and len(case) == 2):
                 raise BadInput(f"{path}: a test case is {case!r:.80}; it must be a list of arguments and result")
@@ -111,10 +102,11 @@ def quix_bugs(folder: str | os.PathLike) -> list[CodeProblem]:
             f"    assert plain({path.stem}(*given)) == expected\n"
         )
         try:
-            right, wrong = (source.decoded(file.read_bytes()) for file in (program, broken))
-            text = " ".join((ast.get_docstring(ast.parse(right)) or f"repair {path.stem}").split())
-        except SyntaxError as error:
+            right, wrong = (source.decoded(read_bytes(file, "a program in Python")) for file in (program, broken))
+            documented = ast.get_docstring(ast.parse(right))
+        except (SyntaxError, ValueError, RecursionError) as error:
             raise BadInput(f"{path.stem}.py of {root} is no program that Python can read: {error}") from None
+        text = " ".join((documented or f"repair {path.stem}").split())
         problems.append(CodeProblem(f"QuixBugs/{path.stem}", path.stem, text, right, tests, wrong))
     if not problems:
         needed = "json_testcases, python_programs and correct_python_programs"

@@ -111,6 +111,8 @@ class CodeFix(Boxed):
     def _problems(data: str | os.PathLike | None) -> Sequence[CodeProblem]:
         if data is None:
             return collections.human_eval()
+        if not isinstance(data, str | os.PathLike):
+            raise BadInput(f"data is {data!r}; it must be the path of a file of problems or of a folder with QuixBugs")
         path = os.path.expanduser(os.path.expandvars(os.fspath(data)))
         return collections.quix_bugs(path) if os.path.isdir(path) else collections.human_eval_fix(path)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from bpo.errors import BadInput, choose
 from bpo.files import expanded
+from bpo.reading import STRICT, read_json, typed
 
 if TYPE_CHECKING:
     from bpo.sandboxes.household.scene import Scene
@@ -38,6 +38,16 @@ class GameText:
     domain: str
     grammar: str
     problem: str
+
+
+@dataclass(frozen=True)
+class _GameFile:
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    pddl_domain: str
+    grammar: str
+    pddl_problem: str
+    walkthrough: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,15 +100,16 @@ class GameFolder:
         path = self.root / task / "game.tw-pddl"
         if task.partition("/")[0] not in self.splits or ".." in task.split("/"):
             raise BadInput(f"unknown task {task!r}: it should begin with one of {', '.join(self.splits)}")
+        if not path.is_file():
+            raise BadInput(f"unknown task {task!r}: there is no game file {path}")
         try:
-            data = json.loads(path.read_text())
-        except FileNotFoundError:
-            raise BadInput(f"unknown task {task!r}: there is no game file {path}") from None
-        except (OSError, ValueError) as error:
+            data = read_json(path)
+        except BadInput as error:
             raise BadInput(f"the game file {path} cannot be read: {error}") from error
         missing = [key for key in ("pddl_domain", "grammar", "pddl_problem") if not isinstance(data, dict) or key not in data]
         if missing:
             raise BadInput(f"the game file {path} lacks {', '.join(map(repr, missing))}")
+        typed(_GameFile, data, f"the game file {path}")
         text = GameText(data["pddl_domain"], data["grammar"], data["pddl_problem"])
         walkthrough = data.get("walkthrough")
         return Game(task, self._task_type(task, path), text, None, tuple(walkthrough) if walkthrough else None)

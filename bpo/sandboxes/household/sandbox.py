@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from bpo.errors import BadInput, require
+from bpo.errors import BadInput, at_least, require, scalar
 from bpo.sandbox import Observation, Outcome, SnapshotError
 from bpo.sandboxes.household import engines
 from bpo.sandboxes.household.engine import Engine, EngineState
@@ -84,8 +84,7 @@ class Household:
         require("textworld", "household")
         self.difficulty = difficulty
         self.max_steps = max_steps if max_steps is not None else (preset(difficulty).max_steps if data is None else DATA_STEPS)
-        if self.max_steps < 1:
-            raise BadInput(f"max_steps is {max_steps}, it must be at least 1")
+        at_least("max_steps", scalar(int, self.max_steps, "max_steps"), 1)
         preset(difficulty)
         self._folder = GameFolder(data) if data is not None else None
         self.data = str(self._folder.root) if self._folder else None

@@ -39,8 +39,8 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise BadInput(f"the limit {field.name} is {value!r}; it must be a number above 0")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**63:
+                raise BadInput(f"the limit {field.name} is {value!r}; it must be a number above 0 that fits into 63 bits")
             if field.name != "seconds" and (value != int(value) or value >= 2**63):
                 raise BadInput(f"the limit {field.name} is {value!r}; it must be a whole number that fits into 63 bits")
 

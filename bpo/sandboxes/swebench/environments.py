@@ -12,14 +12,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bpo import child
 from bpo.cache import cache_dir, key_of
 from bpo.errors import BadInput, ToolError, require
 from bpo.files import locked
 from bpo.git import AUTHOR, git, git_text
 from bpo.provenance import code_of
+from bpo.reading import from_yaml, read_text, typed
 from bpo.sandboxes.shell import host
 from bpo.sandboxes.shell.tiers import FOLDER
 from bpo.sandboxes.swebench.hidden import FILE, PROGRAM, Entry, staged
@@ -216,9 +215,9 @@ def pinned(path: Path, chosen: BuildRecipe) -> tuple[list[str], str | None]:
     if not path.is_file():
         raise BadInput(f"{path} does not exist; it must be a requirements file or an environment.yml")
     if path.suffix not in (".yml", ".yaml"):
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
+        lines = [line.strip() for line in read_text(path, "a requirements file or an environment.yml").split("\n")]
         return [line for line in lines if line and not line.startswith(("#", "-e"))], None
-    content = yaml.safe_load(path.read_text())
+    content = from_yaml(read_text(path, "a requirements file or an environment.yml"), str(path))
     entries = content.get("dependencies") if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise BadInput(f"{path} has no list of dependencies, as an environment.yml has")
@@ -226,7 +225,7 @@ def pinned(path: Path, chosen: BuildRecipe) -> tuple[list[str], str | None]:
     requirements, version = [], None
     for entry in entries:
         if isinstance(entry, dict):
-            requirements += [str(line) for line in entry.get("pip", [])]
+            requirements += [str(line) for line in typed(list[str], entry.get("pip", []), f"{path}: dependencies: pip")]
             continue
         name, *rest = re.split("=+", str(entry))
         if name == "python" and rest:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bpo.errors import BadInput, ToolError, require
-from bpo.files import lines
+from bpo.errors import BadInput, ToolError, require, scalar
 from bpo.git import git_text
+from bpo.reading import from_json, read_lines
 
 TEXT = ("instance_id", "repo", "version", "base_commit", "created_at", "problem_statement", "patch", "test_patch")
 LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
@@ -67,6 +66,8 @@ def touched(patch: str) -> tuple[str, ...]:
 
 def load(path: str | os.PathLike) -> dict[str, Instance]:
     """All rows of a parquet or JSON-lines file by name, in their order; BadInput names the row and the field that is wrong."""
+    if not isinstance(path, str | os.PathLike):
+        raise BadInput(f"rows is {path!r}; it must be the path of the file of SWE-bench Verified's rows")
     file = Path(os.path.expanduser(os.path.expandvars(os.fspath(path))))
     if not file.is_file():
         wrong = "is no file" if file.exists() else "does not exist"
@@ -83,6 +84,7 @@ def load(path: str | os.PathLike) -> dict[str, Instance]:
 
 def named(rows: Mapping[str, Instance], name: str) -> Instance:
     """The row of this name; BadInput with the nearest names, since a list of all would fill the screen."""
+    scalar(str, name, "the name of an instance")
     if name not in rows:
         near = difflib.get_close_matches(name, rows, n=3) or list(rows)[:3]
         raise BadInput(f"unknown instance {name!r} (of the {len(rows)} there are, the nearest: {', '.join(near)})")
@@ -96,23 +98,12 @@ def _parquet(file: Path) -> list[Any]:
 
     try:
         return parquet.read_table(file).to_pylist()
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file} cannot be read as parquet: {error}") from None
 
 
 def _json_lines(file: Path) -> list[Any]:
-    rows = []
-    try:
-        found = lines(file.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError:
-        raise BadInput(f"{file} is no text; rows must be in a .parquet file or in JSON lines") from None
-    for number, line in enumerate(found, start=1):
-        if line.strip():
-            try:
-                rows.append(json.loads(line))
-            except ValueError as error:
-                raise BadInput(f"{file}, line {number} is not JSON: {error}") from None
-    return rows
+    return [row for _, row in read_lines(file, "rows of SWE-bench in JSON lines, or in a .parquet file")]
 
 
 def _instance(row: Any, where: str) -> Instance:
@@ -141,8 +132,8 @@ def _instance(row: Any, where: str) -> Instance:
 def _names(value: Any, where: str) -> tuple[str, ...]:
     """A list of tests, which the files hold as JSON inside a string."""
     try:
-        names = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
+        names = from_json(value, where) if isinstance(value, str) else value
+    except BadInput:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadInput(f"{where} is {value!r:.60}; it must be a list of tests")

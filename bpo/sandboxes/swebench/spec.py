@@ -11,6 +11,9 @@ from bpo.sandboxes.shell.tiers import used
 from bpo.sandboxes.swebench.grading import TEST_SECONDS
 from bpo.sandboxes.swebench.sandbox import SweBench
 
+# No command takes longer, in seconds.
+WEEK = 7.0 * 24 * 3600
+
 
 def make(**options) -> Sandbox:
     """Issues in boxes."""
@@ -27,8 +30,8 @@ swebench = SandboxSpec(
         "instances": Param(None, "names of those to use; unset: all whose clone is there", kind=list[str]),
         "fenced": Param(True, "actions are messages that hold one command in a fenced block; else the command"),
         "max_steps": Param(250, "step limit", low=1),
-        "seconds": Param(60.0, "time limit of a command", low=0.0),
-        "test_seconds": Param(TEST_SECONDS, "time limit of the tests", low=0.0, kind=float),
+        "seconds": Param(60.0, "time limit of a command", low=0.0, high=WEEK),
+        "test_seconds": Param(TEST_SECONDS, "time limit of the tests", low=0.0, high=WEEK, kind=float),
         "tier": Param("auto", "the kind of box (bpo sandbox doctor)"),
     },
     tasks=lambda options: "issues of SWE-bench Verified",

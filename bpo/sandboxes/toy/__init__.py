@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bpo.errors import BadInput
+from bpo.errors import BadInput, at_least, scalar, shown
 from bpo.sandbox import Observation, Outcome, SnapshotError
 
 # Every task is the same tree; many ids, so that a batch can hold independent trees of different tasks.
@@ -36,12 +36,16 @@ class ToyTree:
     """
 
     def __init__(self, returns: Sequence[float], width: int = 2):
+        at_least("width", scalar(int, width, "width"), 2)
+        if not isinstance(returns, Sequence) or isinstance(returns, str):
+            raise BadInput(f"returns is {shown(returns)}; it must be a list with one number per leaf")
+        returns = [scalar(float, value, f"returns[{leaf}]") for leaf, value in enumerate(returns)]
         depth, leaves = 0, 1
         while leaves < len(returns):
             depth, leaves = depth + 1, leaves * width
         if leaves != len(returns) or depth == 0:
             raise BadInput(f"returns has {len(returns)} entries, which is not a power of the {width} actions")
-        self.returns, self.width, self.depth = tuple(map(float, returns)), width, depth
+        self.returns, self.width, self.depth = tuple(returns), width, depth
         self._path: tuple[int, ...] | None = None
         self._episode = 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import IO, Any
 
 from bpo.cache import files_of
 from bpo.errors import BadInput, choose, require
-from bpo.sandboxes.webshop.records import Product, product_of
+from bpo.reading import read_json, typed
+from bpo.sandboxes.webshop.records import HumanGoal, Product, asin_of, product_of
 
 SIZES = ("small", "full")
 # (product file, attribute file) of each size; the first pair that is there is read.
@@ -77,13 +77,15 @@ def human_goals(folder: str | Path) -> dict[str, list[dict[str, Any]]]:
     present = _present(folder, HUMAN_GOALS)
     if not present:
         raise BadInput(f"{folder} holds no goals written by people ({' or '.join(HUMAN_GOALS)}): {ORIGIN}")
-    return _mapping(present[0])
+    goals = _mapping(present[0])
+    typed(dict[str, list[HumanGoal]], goals, str(present[0]))
+    return goals
 
 
 def noun_lists(folder: str | Path) -> dict[str, list[str]] | None:
     """The nouns of every title, lower case, by asin; None where the folder has no such list."""
     present = _present(folder, NOUNS)
-    return _mapping(present[0]) if present else None
+    return typed(dict[str, list[str]], _mapping(present[0]), str(present[0])) if present else None
 
 
 def _source(folder: str | Path, size: str) -> Source:
@@ -106,13 +108,15 @@ def _products(source: Source, stream: bool) -> Iterator[Product]:
     entries = _streamed(source.products, pairs=False) if stream else _entries(source.products)
     seen = set()
     for number, entry in enumerate(entries):
-        try:
-            asin = entry["asin"]
-            if asin == NO_ASIN or len(asin) > WIDTH or asin in seen:
-                continue
-            product = product_of(entry, attributes.get(asin, {}))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise BadInput(f"{source.products}: entry {number} is no product ({type(error).__name__}: {error})") from error
+        where = f"{source.products}: entry {number}"
+        asin = asin_of(entry, where)
+        if asin == NO_ASIN or len(asin) > WIDTH or asin in seen:
+            continue
+        product = product_of(entry, attributes.get(asin, {}), where, f"{source.attributes}: {asin}")
+        if not stream and product.instruction and not product.instruction_attributes:
+            raise BadInput(
+                f"{source.attributes}: {asin}: instruction_attributes is empty; a product with an instruction needs one"
+            )
         seen.add(asin)
         yield product
 
@@ -133,10 +137,9 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 def _parsed(path: Path) -> Any:
     try:
-        with _opened(path) as file:
-            return json.load(file)
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
-        raise BadInput(f"{path} is damaged or no JSON ({error}): {ORIGIN}") from None
+        return read_json(path, "a file of WebShop's data")
+    except BadInput as error:
+        raise BadInput(f"{error}: {ORIGIN}") from None
 
 
 def _streamed(path: Path, pairs: bool) -> Iterator[Any]:
@@ -147,7 +150,7 @@ def _streamed(path: Path, pairs: bool) -> Iterator[Any]:
         with _opened(path) as file:
             read = ijson.kvitems(file, "", use_float=True) if pairs else ijson.items(file, "item", use_float=True)
             yield from read
-    except (OSError, ijson.JSONError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, ijson.JSONError, ValueError, RecursionError) as error:
         raise BadInput(f"{path} is damaged or no JSON ({error}): {ORIGIN}") from None
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
+
+from bpo.errors import BadInput, shown
+from bpo.reading import STRICT, typed
 
 # What WebShop shows for a product whose file entry has no price.
 NO_PRICE = 100.0
@@ -72,38 +76,98 @@ class Goal:
     weight: float = 1.0
 
 
-def product_of(raw: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:
-    """The product of one entry of WebShop's item file and its entry of the attribute file ({} where there is none)."""
-    bullets = raw["small_description"]
-    options = raw.get("customization_options") or {}
-    prices = prices_of(raw.get("pricing") or "")
+@dataclass(frozen=True)
+class _Option:
+    value: str
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """The fields of an entry of WebShop's item file that products are made of."""
+
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    asin: str
+    name: str
+    full_description: str
+    product_category: str
+    query: str
+    small_description: list[str] | str
+    pricing: str | None = None
+    customization_options: dict[str, list[_Option | str] | None] | Literal[""] | None = None
+
+
+@dataclass(frozen=True)
+class _Attributes:
+    """The fields of an entry of the attribute file."""
+
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    attributes: tuple[str, ...] = (NO_ATTRIBUTE,)
+    instruction: str | None = None
+    instruction_attributes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class HumanGoal:
+    """The fields of an entry of the file of goals that people wrote."""
+
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    instruction: str
+    instruction_attributes: list[str]
+    instruction_options: list[str]
+
+
+def asin_of(raw: Any, where: str) -> str:
+    """The identifier of an entry of the item file; BadInput where it has none."""
+    asin = raw.get("asin") if isinstance(raw, Mapping) else None
+    if not isinstance(asin, str):
+        raise BadInput(f"{where} is {shown(raw)}; it must be an object with an asin, which is text")
+    return asin
+
+
+def product_of(raw: Any, attributes: Any, where: str = "the entry", about: str = "its attributes") -> Product:
+    """The product of one entry of WebShop's item file and its entry of the attribute file ({} where there is none).
+
+    BadInput names the place of the one, `where`, or of the other, `about`, and the field that cannot be used.
+    """
+    entry, known = typed(_Entry, raw, where), typed(_Attributes, attributes, about)
+    prices = prices_of(entry.pricing or "", where)
+    bullets = entry.small_description
     return Product(
-        asin=raw["asin"],
-        title=raw["name"],
-        description=raw["full_description"],
+        asin=entry.asin,
+        title=entry.name,
+        description=entry.full_description,
         bullets=tuple(bullets) if isinstance(bullets, list) else (bullets,),
         prices=prices,
         options=tuple(
-            (group.lower(), tuple(option_value(entry) for entry in entries))
-            for group, entries in options.items()
-            if entries is not None
+            (group.lower(), tuple(option_value(option) for option in options))
+            for group, options in (entry.customization_options or {}).items()
+            if options is not None
         ),
-        attributes=tuple(attributes.get("attributes", (NO_ATTRIBUTE,))),
-        category=raw["product_category"],
-        query=raw["query"].lower().strip(),
-        instruction=attributes.get("instruction") or "",
-        instruction_attributes=tuple(attributes.get("instruction_attributes") or ()),
+        attributes=known.attributes,
+        category=entry.product_category,
+        query=entry.query.lower().strip(),
+        instruction=known.instruction or "",
+        instruction_attributes=known.instruction_attributes or (),
         price=prices[0],
     )
 
 
-def prices_of(text: str) -> tuple[float, ...]:
+def prices_of(text: str, where: str = "the product") -> tuple[float, ...]:
     """The first one or two dollar amounts in a price text; a product without one costs 100 dollars."""
     found = [re.sub(r"[^\d.]", "", part) for part in text.split("$")[1:3]]
-    return tuple(float(amount) for amount in found if amount) or (NO_PRICE,)
+    try:
+        prices = tuple(float(amount) for amount in found if amount)
+    except ValueError:
+        raise BadInput(f"{where}: pricing is {shown(text)}; it must hold amounts like $12.50") from None
+    if not all(map(math.isfinite, prices)):
+        raise BadInput(f"{where}: pricing is {shown(text)}; it must hold finite amounts")
+    return prices or (NO_PRICE,)
 
 
-def option_value(entry: Any) -> str:
+def option_value(option: _Option | str) -> str:
     """An option as pages show it; the compact layout lists the value alone."""
-    value = entry["value"] if isinstance(entry, Mapping) else entry
+    value = option if isinstance(option, str) else option.value
     return value.strip().replace("/", " | ").lower()

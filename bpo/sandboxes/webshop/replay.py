@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from bpo.errors import BadInput
+from annotated_types import Ge
+
+from bpo.errors import BadInput, shown
+from bpo.reading import STRICT, read_json, typed
 from bpo.sandboxes.webshop.sandbox import WebShop
+
+
+@dataclass(frozen=True)
+class _Available:
+    has_search_bar: bool
+    clickables: list[str]
+
+
+@dataclass(frozen=True)
+class _Step:
+    action: str
+    avail: _Available
+    obs: str
+    reward: float
+    done: bool
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """A recorded episode; what else it holds is not read."""
+
+    __pydantic_config__: ClassVar = {**STRICT, "extra": "ignore"}
+
+    goal: Annotated[int, Ge(0)]
+    obs0: str
+    steps: list[_Step]
 
 
 @dataclass(frozen=True)
@@ -23,18 +50,10 @@ class Replay:
 
 def read_traces(path: Path) -> list[Mapping[str, Any]]:
     """The episodes of a trace file (JSON, gzipped or not): {goal, obs0, steps: [{action, avail, obs, reward, done}]}."""
-    try:
-        data = path.read_bytes()
-        traces = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except FileNotFoundError:
-        raise BadInput(f"{path} does not exist") from None
-    except IsADirectoryError:
-        raise BadInput(f"{path} is a folder; a file with recorded sessions is needed") from None
-    except (OSError, EOFError, ValueError) as error:
-        raise BadInput(f"{path} is not a trace file (JSON, gzipped or not): {error}") from None
-    needed = {"goal", "obs0", "steps"}
-    if not isinstance(traces, list) or not all(isinstance(trace, dict) and needed <= set(trace) for trace in traces):
-        raise BadInput(f"{path} must hold a list of episodes with the fields goal, obs0 and steps")
+    traces = read_json(path, "a file with recorded sessions (JSON, gzipped or not)")
+    if not isinstance(traces, list):
+        raise BadInput(f"{path} is {shown(traces)}; it must hold a list of episodes with the fields goal, obs0 and steps")
+    typed(list[_Trace], traces, str(path))
     if not any(trace["steps"] for trace in traces):
         raise BadInput(f"{path} holds no steps, so there is nothing to compare")
     return traces

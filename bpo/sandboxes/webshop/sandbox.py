@@ -109,6 +109,9 @@ class WebShop:
         queries: str = "phrases",
         catalogue: Catalogue | None = None,
     ):
+        for name, value in (("size", size), ("goals", goals), ("splits", splits)):
+            if value is not None:
+                scalar(str, value, name)
         self.observation = choose("observation", observation, OBSERVATIONS)
         self.protocol = choose("protocol", protocol, PROTOCOLS)
         self.queries = choose("queries", queries, ("phrases", "free"))

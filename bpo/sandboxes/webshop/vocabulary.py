@@ -87,7 +87,7 @@ POOLS = {
     "clothes": _pool("size", "x-small, small, medium, large, x-large, xx-large", 3, 4),
     "shoes": _pool("size", "6, 7, 8, 9, 10, 11, 12", 3, 4),
     "socks": _pool("size", "4/6, 7/9, 10/12", 2, 3),
-    "fit": _pool("fit type", "men, women, children", 2, 2),
+    "fit": _pool("fit type", "men, women, kids", 2, 2),
     "beds": _pool("size", "twin, full, queen, king, california king", 3, 5),
     "squares": _pool("size", '16" x 16", 18" x 18", 20" x 20", 24" x 24", 28" x 28"', 2, 4),
     "rugs": _pool("size", "2' x 3', 3' x 5', 4' x 6', 5' x 8', 8' x 10'", 3, 5),
@@ -154,7 +154,7 @@ _ELECTRONICS = _families(
         parts: deep bass, touch control, a carry case, a soft headband
         uses: long flights, gym workouts, video games, business travel
         options: two colors
-    portable speakers; portable speaker/party speaker; Audio › PortableShop Speakers; 15-260
+    portable speakers; portable speaker/party speaker; Audio › Portable Speakers; 15-260
         adjectives: water resistant, dust proof, light weight, long lasting, fast charging, shock proof
         parts: deep bass, led lights, touch control, a carry strap
         uses: outdoor use, camping trips, bike rides, video games
@@ -192,27 +192,27 @@ _HOME = _families(
     table lamps; table lamp/desk lamp; Lighting › Table Lamps; 14-240
         adjectives: energy saving, fully dimmable, space saving, hand made, eco friendly, easy care
         parts: a linen shade/a glass shade, solid wood, a usb port, touch control
-        uses: the living room/the dining room/the guest room, the home office, small spaces, children rooms
+        uses: the living room/the dining room/the guest room, the home office, small spaces, kids rooms
         options:
     throw pillows; throw pillow/sofa pillow; Bedding › Throw Pillows; 8-120
         adjectives: machine washable, super soft, stain resistant, hand made, eco friendly, easy care
         parts: organic cotton/bamboo fiber, a linen cover/a velvet cover, memory foam, a hidden zipper
-        uses: the living room/the dining room/the guest room, outdoor use, the home office, children rooms
+        uses: the living room/the dining room/the guest room, outdoor use, the home office, kids rooms
         options: squares, colors
     bed sheets; bed sheet set/fitted sheet set; Bedding › Bed Sheets; 18-240
         adjectives: machine washable, wrinkle free, super soft, fade resistant, eco friendly, easy care
         parts: deep pockets, organic cotton/bamboo fiber, two pillow cases, a hidden zipper
-        uses: hot sleepers, sensitive skin, the guest room, children rooms
+        uses: hot sleepers, sensitive skin, the guest room, kids rooms
         options: beds, colors
     area rugs; area rug/floor rug; Floors › Area Rugs; 20-340
         adjectives: machine washable, non slip, stain resistant, hand made, eco friendly, super soft
         parts: a rubber back, long fringes, a low pile/a high pile, organic cotton/bamboo fiber
-        uses: the living room/the dining room/the guest room, children rooms, outdoor use, small spaces
+        uses: the living room/the dining room/the guest room, kids rooms, outdoor use, small spaces
         options: rugs
     window curtains; window curtains/long curtains; Windows › Curtains; 12-180
         adjectives: machine washable, light blocking, noise reducing, wrinkle free, energy saving, fade resistant
         parts: metal rings/a rod pocket, tie backs, organic cotton/bamboo fiber, soft velvet
-        uses: the living room/the dining room/the guest room, children rooms, the home office, small spaces
+        uses: the living room/the dining room/the guest room, kids rooms, the home office, small spaces
         options: panels, colors
     dining chairs; dining chair/kitchen chair; Furniture › Dining Chairs; 35-360
         adjectives: fully assembled, space saving, stain resistant, heavy duty, easy care, hand made
@@ -222,7 +222,7 @@ _HOME = _families(
     wall shelves; wall shelf/corner shelf; Furniture › Wall Shelves; 12-210
         adjectives: space saving, fully assembled, heavy duty, hand made, eco friendly, water resistant
         parts: solid wood, metal brackets, three tiers/two tiers, towel hooks
-        uses: the living room/the dining room/the guest room, small spaces, the home office, children rooms
+        uses: the living room/the dining room/the guest room, small spaces, the home office, kids rooms
         options: wood
     water bottles; water bottle/sport bottle; Kitchen › Water Bottles; 8-100
         adjectives: leak proof, bpa free, dishwasher safe, heavy duty, easy care, eco friendly

@@ -1,0 +1,52 @@
+"""What a dry run checks, and every run before its first file: values, policy, sandbox, splits, sizes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from bpo.errors import BadInput, at_least, at_most, shown
+from bpo.policies.settings import MOST
+
+if TYPE_CHECKING:
+    from bpo.config import RunConfig
+
+# Most returns that may be planned for a task; the methods of the field have 4 to 64.
+RETURNS = 10_000
+
+
+def check_run(config: RunConfig, noise_draws: int = 0, noise_tasks: int = 1) -> dict[str, int]:
+    """Number of tasks per split of a run that can start here; BadInput names what keeps it from that.
+
+    One sandbox is made and closed; nothing is written and no weights are read. What it leaves to the run itself: whether a
+    model's weights can be loaded and whether memory and disk are large enough.
+    """
+    from bpo.config import checked
+    from bpo.initial import check_initial
+    from bpo.sandboxes import factory
+
+    checked(config)
+    for name, value, low in (("noise_draws", noise_draws, 0), ("noise_tasks", noise_tasks, 1)):
+        if type(value) is not int:
+            raise BadInput(f"{name} is {shown(value)}; it must be a whole number")
+        at_least(name, value, low)
+        at_most(name, value, MOST)
+    check_initial(config)
+    growth = config.recipe().growth
+    at_most("the number of returns per task that the method plans", growth.planned_returns * growth.trees, RETURNS)
+    with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
+        return _counts(config, sandbox)
+
+
+def _counts(config: RunConfig, sandbox: Any) -> dict[str, int]:
+    settings, start = config.settings, config.warm_start
+    splits = ("train", settings.curve_split, *settings.eval_splits, *((start.split,) if start else ()))
+    counts = {split: len(sandbox.tasks(split)) for split in splits}
+    for split, count in counts.items():
+        if not count:
+            raise BadInput(f"the split {split!r} of {config.sandbox} with these options has no tasks")
+    if settings.tasks_per_update > counts["train"]:
+        raise BadInput(f"tasks_per_update is {settings.tasks_per_update}; there are {counts['train']} training tasks")
+    if start and start.games > counts[start.split]:
+        raise BadInput(f"warm_start: games is {start.games}; the split {start.split!r} has {counts[start.split]} tasks")
+    return counts

@@ -74,7 +74,7 @@ def ppo_clip(tokens: Tokens, *, clip: float = 0.2, beta: float = 0.0) -> tuple[A
     return loss, facts
 
 
-def k3(values, reference):
+def k3(values: Any, reference: Any) -> Any:
     """Non-negative, unbiased estimate of KL(policy || reference) per token: exp(d) - d - 1 with d = reference - values."""
     d = reference - values
     return d.exp() - d - 1

@@ -55,7 +55,7 @@ class Grader:
         A program can read what lies beside it, so that a verdict holds for this program in this tree.
         """
         beside = box.digest() if box else ""
-        key = hashlib.sha256(json.dumps([seconds, problem.tests, program, beside]).encode()).hexdigest()
+        key = hashlib.sha256(json.dumps([seconds, problem.tests, program, beside], allow_nan=False).encode()).hexdigest()
         if key not in self._known:
             self._known[key] = self._run([_case(program, problem, seconds)], box)[0]
         return self._known[key]

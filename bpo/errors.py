@@ -55,7 +55,7 @@ def scalar(kind: type, value: Any, where: str, like: str = "") -> Any:
             raise BadInput(f"{where} is {shown(value)}; it must be a number that a computer's can hold{like}") from None
     if type(value) is not kind:
         raise BadInput(f"{where} is {shown(value)}; it must be {KINDS[kind]}{like}")
-    if kind is float and not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise BadInput(f"{where} is {value!r}; it must be a finite number{like}")
     return value
 

@@ -11,7 +11,8 @@ from annotated_types import Ge, Gt, Interval, MinLen
 # The largest number of anything that is counted; what is above is a slip of the hand.
 MOST = 1_000_000
 # What is counted from one, and from none.
-Count, CountOrNone = Annotated[int, Interval(ge=1, le=MOST)], Annotated[int, Interval(ge=0, le=MOST)]
+Count = Annotated[int, Interval(ge=1, le=MOST)]
+CountOrNone = Annotated[int, Interval(ge=0, le=MOST)]
 Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]
 Share = Annotated[float, Interval(ge=0.0, le=1.0)]
 

@@ -68,7 +68,7 @@ def test_what_lessons_and_benchmarks_import_is_there(path):
     ],
 )
 def test_the_core_knows_only_what_it_must(module, allowed):
-    """tree, sandbox and policy know records alone; select, credit and objective know the tree alone (credit: and the type of Memory)."""
+    """tree, sandbox and policy know records alone; select, credit and objective know the tree alone."""
     used = {name.split(".")[1] for name in imports(ROOT / "bpo" / f"{module}.py") if name.startswith("bpo.")}
     assert used <= allowed
 

@@ -62,6 +62,7 @@ class TreeBuilder:
         self.outcome: list[dict] = []
         self.state_key: list[Hashable] = []
         self.places: dict[int, Place] = {}
+        self._number: list[int] = []
         self._asked: dict[tuple[int, bool], int] = {}
         self._shares: dict[int, tuple[float, ...]] = {}
 
@@ -69,8 +70,11 @@ class TreeBuilder:
         return len(self.parent)
 
     def stream(self, node: int, rank: int, auxiliary: bool = False) -> np.random.Generator:
-        """The random stream of one child, spawned by (seed ..., task, tree, node, rank)."""
-        return np.random.default_rng([*self.key, node, AUXILIARY + rank if auxiliary else rank])
+        """The random stream of one child, spawned by (seed ..., task, tree, node, rank).
+
+        Auxiliary nodes are counted by themselves, so that what is trained does not depend on them.
+        """
+        return np.random.default_rng([*self.key, self._number[node], AUXILIARY + rank if auxiliary else rank])
 
     def boundary(self, node: int) -> Boundary:
         """What a selector may know of the decision in the state of a node from which an action was drawn."""
@@ -108,7 +112,9 @@ class TreeBuilder:
         self.entropy.append(np.nan)
         self.actions.append(0)
         self.position.append(0)
-        self.auxiliary.append(draw is not None and draw.auxiliary)
+        auxiliary = draw is not None and draw.auxiliary
+        self._number.append(AUXILIARY + sum(self.auxiliary) if auxiliary else node - sum(self.auxiliary))
+        self.auxiliary.append(auxiliary)
         self.ended.append(False)
         self.steps.append(step)
         self.outcome.append(outcome)

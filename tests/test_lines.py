@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpo.files import lines
+from bpo.sealed import to_row
 from bpo.train import read_metrics
 
 
@@ -20,5 +21,5 @@ def test_lines_come_back_as_they_were_joined(parts, ended):
 def test_metrics_may_hold_every_separator_that_json_allows(tmp_path):
     rows = [{"update": 1, "note": "a\u2028b\u2029c\x85d"}, {"update": 2, "note": ""}]
     path = tmp_path / "metrics.jsonl"
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(json.loads(to_row(row)), ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     assert read_metrics(path) == rows

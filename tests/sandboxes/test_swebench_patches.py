@@ -95,22 +95,17 @@ def changed(before, after):
     )
 
 
-@pytest.fixture
-def own_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("BPO_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize("options", [(), ("--find-renames",), ("--no-renames",)])
-def test_every_kind_of_entry_is_taken_from_the_index(options, tmp_path, own_cache):
+def test_every_kind_of_entry_is_taken_from_the_index(options, tmp_path):
     folder = tmp_path / "clone"
     one = repository(folder, BEFORE)
     other = repository(folder, AFTER)
     row = replace(ROW, test_patch=patch_between(folder, one, other, *options))
-    entries, removed = _with_tests(folder, one, row)
+    entries, removed = _with_tests(folder, one, row, folder / ".git" / "other")
     assert (entries, removed) == changed(BEFORE, AFTER)
     assert set(touched(row.test_patch)) >= set(entries)
     with pytest.raises(BadInput, match="does not fit"):
-        _with_tests(folder, other, row)
+        _with_tests(folder, other, row, folder / ".git" / "other")
 
 
 def test_the_text_of_a_patch_does_not_make_names(tmp_path):
@@ -150,15 +145,13 @@ def test_any_name_and_content_goes_through_git_and_comes_back(tmp_path_factory, 
     one = repository(folder, {"a": Entry("100644", b"a\n")} if "a" not in {n.split("/")[0] for n in entries} else {})
     other = repository(folder, entries)
     row = replace(ROW, test_patch=patch_between(folder, one, other))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("BPO_CACHE", str(folder / "cache"))
-        found, removed = _with_tests(folder, one, row)
+    found, removed = _with_tests(folder, one, row, folder / ".git" / "other")
     assert found == entries
     assert set(removed) <= {"a"}
 
 
 @boxes
-def test_entries_are_in_the_box_as_they_are_in_git(tmp_path, own_cache):
+def test_entries_are_in_the_box_as_they_are_in_git(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
     for name, entry in BEFORE.items():
@@ -185,7 +178,7 @@ def test_entries_are_in_the_box_as_they_are_in_git(tmp_path, own_cache):
 
 
 @boxes
-def test_a_patch_of_any_bytes_applies_in_the_box(tmp_path, own_cache):
+def test_a_patch_of_any_bytes_applies_in_the_box(tmp_path):
     """What an agent's commands print is the patch that is judged, in latin-1 too, and for every kind of entry."""
     clone = tmp_path / "clone"
     one = repository(clone, BEFORE)

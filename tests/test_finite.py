@@ -161,16 +161,18 @@ def test_json_says_null_where_there_is_no_value_and_names_what_is_infinite(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_without_evaluation_tasks_writes_json(tmp_path):
-    result = experiment.run(config("rloo", lr=0.1, updates=1, eval_tasks=0, curve_every=0), tmp_path)
-    assert result["evaluation"]
+def test_what_a_run_leaves_is_json_for_every_reader(tmp_path):
+    experiment.run(config("rloo", lr=0.1, updates=2, curve_every=1, checkpoint_every=1), tmp_path)
     strictly((tmp_path / "result.json").read_text())
+    for name in ("metrics.jsonl", "trees.jsonl"):
+        assert [strictly(line) for line in (tmp_path / name).read_text().splitlines()]
 
 
 # Where text is hashed, compared or handed to a process of ours, and no file is written.
 NO_FILES = {
     "bpo/config.py",
     "bpo/files.py",
+    "bpo/reading.py",
     "bpo/policies/warmstart.py",
     "bpo/sandboxes/codefix/judge.py",
     "bpo/sandboxes/codefix/problems.py",

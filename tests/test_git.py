@@ -156,7 +156,9 @@ def test_files_of_a_test_patch_come_from_the_clone_and_not_from_the_callers_inde
         return f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-one\n+two \n"
 
     row = instance(test_patch=patch("t"), patch=patch("g"))
-    assert environments._with_tests(source, "HEAD", row, tmp_path / "index") == ({"t": b"two \n"}, [])
+    files, removed = environments._with_tests(source, "HEAD", row, tmp_path / "index")
+    assert {name: entry.content for name, entry in files.items()} == {"t": b"two \n"}
+    assert not removed
     assert git_text(source, "status", "--porcelain") == ""
 
 

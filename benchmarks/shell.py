@@ -30,7 +30,7 @@ from rich.table import Table
 from bpo.errors import BadInput
 from bpo.files import to_json
 from bpo.sandboxes.shell import Limits, Workspace, open_workspace
-from bpo.sandboxes.shell.launch import size
+from bpo.sandboxes.shell.walk import size
 
 COPIES, COMMANDS, SIBLINGS, HELD = 5, 15, 32, 1000
 DEPTHS = (1, 30, 64)

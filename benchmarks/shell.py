@@ -121,6 +121,30 @@ def commands(tree: Path, box: Workspace, depths: Sequence[int]) -> dict[str, flo
         return interleaved(COMMANDS, bare=lambda: bare(tree), **functions)
 
 
+def filtered(box: Workspace) -> dict[str, float]:
+    """Commands with and without the filter of system calls, and going back to the start with a command after it."""
+    found = box.tier.filter
+    start = box.snapshot()
+
+    def run(filter: bytes | None, command: str) -> None:
+        box.tier.filter = filter
+        try:
+            box.run(command)
+        finally:
+            box.tier.filter = found
+
+    busy = "for i in 1 2 3 4 5 6 7 8; do cat /dev/null; done"
+    return interleaved(
+        4 * COMMANDS,
+        true=lambda: run(found, "true"),
+        true_without=lambda: run(None, "true"),
+        programs=lambda: run(found, busy),
+        programs_without=lambda: run(None, busy),
+        reset=lambda: [box.restore(start) for _ in range(100)],
+        reset_and_run=lambda: (box.restore(start), box.run("true")),
+    )
+
+
 def siblings(box: Workspace) -> dict[str, float]:
     """Forks that all run a command: one after the other, and at once in as many threads."""
 
@@ -164,6 +188,11 @@ def report(found: dict, console: Console) -> None:
     compare("fork", fork["fork"], "cp -a", fork["copy"])
     compare("fork, ready to write", fork["ready"], "cp -a", fork["copy"])
     compare("fork, and a command that writes", fork["fork_and_run"], "cp -a and bash", fork["copy_and_run"])
+    cost = found["filtered"]
+    compare("command, filtered", cost["true"], "not filtered", cost["true_without"])
+    compare("8 programs, filtered", cost["programs"], "not filtered", cost["programs_without"])
+    table.add_row("the filter, a command", f"{cost['true'] - cost['true_without']:+.3f} ms", "", "")
+    table.add_row("reset", f"{cost['reset'] / 100:.3g} ms", "with a command after it", f"{cost['reset_and_run']:.3g} ms")
     for name, value in command.items():
         if name != "bare":
             compare(f"command, {name}", value, "bare bash", command["bare"])
@@ -198,6 +227,7 @@ def main() -> None:
                 "tree": size(tree),
                 "forks": forks(tree, box, place),
                 "commands": commands(tree, box, depths),
+                "filtered": filtered(box),
                 "siblings": siblings(box),
                 "held": held(box),
             }

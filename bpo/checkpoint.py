@@ -49,12 +49,12 @@ def require_same(folder: Path, state: Mapping[str, Any], config: RunConfig) -> N
     if begun == asked:
         return
     advice = "go on with what it was begun with, delete it, or name another --out folder"
-    # The configuration first: another method, or another parameter of it, has other code behind it.
-    difference = _difference(begun["config"], asked["config"]) if "config" in begun else None
-    if difference is None and begun.get("code") != asked["code"]:
-        raise BadInput(f"{folder} was begun by other code ({begun.get('code', 'unknown')}, now {asked['code']}): {advice}")
-    name, before, now = difference or ("hash", begun.get("hash"), asked["hash"])
-    raise BadInput(f"{folder} was begun with {name} {before!r}, not {now!r}: {advice}")
+    # The configuration first: code that another method reaches is another code.
+    found = _difference(begun.get("config", asked["config"]), asked["config"])
+    if found:
+        name, before, now = found
+        raise BadInput(f"{folder} was begun with {name} {before!r}, not {now!r}: {advice}")
+    raise BadInput(f"{folder} was begun by other code ({begun.get('code', 'unknown')}, now {asked['code']}): {advice}")
 
 
 def _difference(one: Any, other: Any, where: str = "") -> tuple[str, Any, Any] | None:

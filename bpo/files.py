@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,7 @@ def published(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _held(make) -> Iterator[tuple[int, Path]]:
+def _held(make: Callable[[], tuple[int, str]]) -> Iterator[tuple[int, Path]]:
     """What `make` makes (handle, path), locked; made again where another process has cleaned it away before it was locked."""
     while True:
         handle, path = make()

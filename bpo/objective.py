@@ -64,7 +64,7 @@ def ppo_clip(tokens: Tokens, *, clip: float = 0.2, beta: float = 0.0) -> tuple[A
     facts = {
         "clipped": ((bounded * gain) < (ratio * gain)).sum().item(),
         "tokens": len(values),
-        "approx_kl": (ratio - 1 - (values - old)).detach().sum().item(),
+        "approx_kl": k3(old, values.detach()).sum().item(),
     }
     loss = -(weight[owner] * surrogate).sum()
     if beta > 0:
@@ -74,10 +74,16 @@ def ppo_clip(tokens: Tokens, *, clip: float = 0.2, beta: float = 0.0) -> tuple[A
     return loss, facts
 
 
-def k3(values, reference):
-    """Non-negative, unbiased estimate of KL(policy || reference) per token: exp(d) - d - 1 with d = reference - values."""
-    d = reference - values
-    return d.exp() - d - 1
+def k3(values: Tensor, reference: Tensor) -> Tensor:
+    """Non-negative estimate of KL(policy || reference) per token: exp(d) - d - 1 with d = reference - values.
+
+    float64 [T], whatever the log-probs are: neither a difference of 1e-4 (5e-9) nor one of 89 (6e38) is lost in float32. Beyond
+    d = 709 it is inf, which training refuses. As a value it is unbiased for tokens of the policy (Schulman 2020, k3). Its
+    gradient is not that of this KL: it is (1 - exp(d)) times that of the log-prob, in expectation the gradient of
+    KL(reference || policy).
+    """
+    d = reference.double() - values.double()
+    return d.expm1() - d
 
 
 # Losses in which every token's part needs that token alone: they can be taken memory batch by memory batch, in one pass.

@@ -14,7 +14,7 @@ import numpy as np
 
 from bpo.builder import Draw, TreeBuilder
 from bpo.policy import Decision
-from bpo.select import Boundary, CausalSelector, windowed
+from bpo.select import Boundary, CausalSelector, PostHocSelector, windowed
 from bpo.tree import ROOT, Tree
 
 if TYPE_CHECKING:
@@ -187,15 +187,17 @@ class PostHocPlan(SelectorPlan):
         return wanted + (self._at_the_end(forest, drawn.tree) if drawn.ended else [])
 
     def _at_the_end(self, forest: Forest, tree: int) -> list[Fork]:
-        growth, candidates = self.growth, self._candidates.pop(tree, [])
+        growth, candidates, steps = self.growth, self._candidates.pop(tree, []), forest.trees[tree].steps
         if not candidates:
             return []
         points = growth.points - int(growth.root)
-        entropies = [forest.trees[tree].steps[child].decision.entropies for child in self._backbone(forest.trees[tree])]
+        along = [steps[child] for child in self._backbone(forest.trees[tree])]
+        entropies = [step.decision.entropies for step in along if step is not None]
         boundaries = [
             replace(forest.boundary(tree, node), window=windowed(entropies[forest.trees[tree].depth[node] :]))
             for node in candidates
         ]
+        assert isinstance(growth.selector, PostHocSelector)
         chosen = growth.selector.choose(boundaries, points)
         wanted = [(candidates[i], growth.width - 1) for i in chosen if growth.width > 1]
         missing = (points - len(chosen)) * (growth.width - 1)

@@ -36,8 +36,8 @@ class Planned(Protocol):
     plan             a fresh plan for some trees
     """
 
-    trees: int
-
+    @property
+    def trees(self) -> int: ...
     @property
     def causal(self) -> bool: ...
     @property
@@ -72,7 +72,7 @@ class Growth:
     fill: str = "none"
     trees: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, low in {"points": 0, "width": 1, "trees": 1}.items():
             at_least(name, getattr(self, name), low)
         choose("weights", self.weights, ("even", "planned"))

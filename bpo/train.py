@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import yaml
 
 from bpo import checkpoint, finite, tree_log, update
 from bpo.config import RunConfig
+from bpo.credit import Credit
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
 from bpo.files import published, write_atomically
@@ -26,6 +27,7 @@ from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
 from bpo.sealed import Damaged, append_row, read_rows, to_row
 from bpo.select import QuantileThreshold
+from bpo.tree import Tree
 
 # Window of the running statistics of the gradient norm (the paper: 50 mini-batches).
 WINDOW = 50
@@ -159,7 +161,9 @@ class Trainer:
         self.ledger = Ledger(**state["ledger"])
         torch.set_rng_state(state["torch_rng"])
 
-    def _row(self, trees, credits, facts, ledger) -> dict[str, Any]:
+    def _row(
+        self, trees: Sequence[Tree], credits: Sequence[Credit], facts: Mapping[str, float], ledger: Ledger
+    ) -> dict[str, Any]:
         causal, selector = self.method.growth.causal, self.method.growth.selector
         magnitudes = [np.abs(credit.advantage[1:]) for credit in credits]
         tokens = max(facts["tokens"], 1)
@@ -208,7 +212,7 @@ class Trainer:
         write_atomically(path, "".join(map(to_row, kept)))
         tree_log.truncate(self.folder / tree_log.FILE, self.done)
 
-    def _log(self, row: dict[str, Any], writer) -> None:
+    def _log(self, row: dict[str, Any], writer: Any) -> None:
         append_row(self.folder / "metrics.jsonl", row)
         flat = {**row, **row.get("ledger", {}), **{f"seconds/{k}": v for k, v in row.get("seconds", {}).items()}}
         for name, value in flat.items():

@@ -73,7 +73,7 @@ class SavedTree:
     @property
     def words(self) -> str:
         """The task in the sandbox's words, as one line; "" where it has none."""
-        first, *_ = (self.observations[ROOT] or "").splitlines() or [""]
+        first, _, _ = (self.observations[ROOT] or "").partition("\n")
         return first if first.startswith(TASK) else ""
 
     def to_json(self) -> str:

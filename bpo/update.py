@@ -13,7 +13,7 @@ import torch
 from bpo.credit import Credit
 from bpo.objective import Loss, Tokens, by_token
 from bpo.policy import Policy
-from bpo.tree import NO_PARENT, ROOT, Tree, edges
+from bpo.tree import NO_PARENT, ROOT, Step, Tree, edges
 
 Array = np.ndarray
 
@@ -39,13 +39,15 @@ class Batch:
 
 def make_batch(trees: Sequence[Tree], credits: Sequence[Credit]) -> Batch:
     """Keep the edges with a signal and a free token, outside of auxiliary rollouts; the others carry no gradient."""
-    keep, rollouts, number = [], {}, {}
+    keep: list[tuple[int, int, Step]] = []
+    rollouts: dict[tuple[int, int], int] = {}
+    number: dict[tuple[int, int], int] = {}
     for t, node in edges(trees):
         tree, credit = trees[t], credits[t]
         parent = int(tree.parent[node])
         begins = tree.sibling_index[node] > 0 or parent == ROOT
         rollouts[t, node] = len(rollouts) if begins else rollouts[t, parent]
-        step = tree.steps[node]
+        step = tree.edge(node)
         if credit.has_signal[node] and credit.weight[node] > 0 and step.decision.free and not tree.auxiliary[node]:
             number[t, node] = len(keep)
             keep.append((t, node, step))
@@ -136,10 +138,11 @@ def _slopes(
     offsets = np.cumsum([0, *(len(part.indices) for part in parts)])
     parent = [place.get(int(batch.parent[edge]), NO_PARENT) for edge in order]
     device = leaf.device
+    references = [part.reference for part in parts if part.reference is not None]
     tokens = Tokens(
         values=leaf,
         old=torch.cat([part.old for part in parts]).to(leaf),
-        reference=None if parts[0].reference is None else torch.cat([part.reference for part in parts]),
+        reference=torch.cat(references) if references else None,
         owner=torch.cat([part.owner + int(offset) for part, offset in zip(parts, offsets, strict=False)]).to(device),
         advantage=torch.as_tensor(batch.advantage[order]).to(leaf),
         weight=torch.as_tensor(batch.weight[order]).to(leaf),
@@ -152,6 +155,7 @@ def _slopes(
     loss.backward()
     for name, value in {"loss": loss.item(), **more}.items():
         facts[name] = facts.get(name, 0.0) + value
+    assert leaf.grad is not None
     return list(leaf.grad.split([len(value) for value in values]))
 
 

@@ -114,7 +114,7 @@ def _environment() -> dict[str, str]:
 
 
 def _message(code: int, log: Path) -> str | None:
-    lines = [line for line in log.read_text().splitlines() if line.strip()]
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").split("\n") if line.strip()]
     if code == 0:
         log.unlink()
         return None

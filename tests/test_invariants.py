@@ -132,7 +132,6 @@ def test_a_group_without_spread_sends_nothing():
         assert np.abs(out.advantage).max() == 0
 
 
-@pytest.mark.xfail(strict=True, reason="grow names a tree's streams by its task, so the same task twice is the same tree twice")
 def test_the_same_task_twice_gives_two_independent_trees():
     values = list(range(64))
     growth = Growth(select.RootOnly(), 1, 4, root=True)

@@ -51,11 +51,13 @@ def imitate(
     random (the order of episodes) comes from `seed`.
 
     Returns `action_loss` and `text_loss` (a mean per epoch), and the numbers of `updates` and `tokens` (per epoch).
-    Errors: BadInput for a recorded action that was not admissible, or no episodes.
+    Errors: BadInput for a recorded action that was not admissible, for an episode that is longer than the model reads, or no
+    episodes.
     """
     lessons = [lesson(policy, episode, with_text=text_weight > 0) for episode in episodes if episode]
     if not lessons:
         raise BadInput("imitation needs at least one episode with at least one action")
+    policy.check_length(max(lesson.size for lesson in lessons))
     rng = np.random.default_rng(seed)
     parameters = policy.parameters()
     optimiser = MasterWeights(

@@ -121,6 +121,10 @@ class LMPolicy:
         """Tokens along the path, which a prompt that is rendered anew may show no more."""
         return context.travelled
 
+    def check_length(self, tokens: int) -> None:
+        """Raise BadInput where a path of so many tokens is longer than the model can read."""
+        self._net.check_length(tokens)
+
     # --- acting
 
     @torch.no_grad()

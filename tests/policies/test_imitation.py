@@ -87,3 +87,12 @@ def test_learning_rate_rises_then_falls_to_zero():
 def test_no_episodes_is_bad_input(make_policy):
     with pytest.raises(BadInput, match="episode"):
         imitate(make_policy(), [], epochs=1, lr=1e-3, batch_size=2, seed=0)
+
+
+def test_an_episode_that_the_model_cannot_read_is_told_before_training(make_policy):
+    policy = make_policy()
+    policy._net.positions = 40
+    before = policy.model.lm_head.weight.detach().clone()
+    with pytest.raises(BadInput, match="the model reads at most 40"):
+        imitate(policy, [demonstration(0)], epochs=1, lr=1e-2, batch_size=1, seed=0)
+    assert torch.equal(policy.model.lm_head.weight, before)

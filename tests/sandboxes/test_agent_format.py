@@ -23,7 +23,7 @@ BARE = "cat > R.md <<'EOF'\n```\nx\n```\nEOF"
         (f"```python\nx\n```\n{OPEN}ls\n```", ["ls"]),
         # A longer fence leaves nothing in doubt.
         (f"````mswea_bash_command\n{BARE}\n````", [BARE]),
-        (f"````mswea_bash_command\n{README}\n```\n````", [f"{README}\n```"]),
+        (f"````mswea_bash_command\n{README}\n: '\n```\n'\n````", [f"{README}\n: '\n```\n'"]),
         # Everything else could be half a command.
         (f"{OPEN}{BARE}\n```", []),
         (f"{OPEN}cat > R.md <<'EOF'\n```\nEOF\n```", []),
@@ -70,6 +70,27 @@ def test_a_command_is_read_whole_or_not_at_all(lines, data):
     longer = f"`````mswea_bash_command\n{here}\n`````"
     assert run(longer) == here
     assert run(longer[: data.draw(st.integers(0, len(longer) - 1))]) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cat > f <<EOF", True),
+        ("cat > f <<'end of it'\nx\n", True),
+        ("rm -rf build\necho 'half", True),
+        ("for x in 1 2; do\n  rm $x\n", True),
+        ("cat > f <<EOF\nx\nEOF", False),
+        ("cat <<-A <<B\n\tx\n\tA\ny\nB\necho done", False),
+        ("grep '<<EOF' run.sh", False),
+        ("echo $((1 << n))", False),
+        ("cat <<< word", False),
+        ("printf 'caf\udce9'\ntrue", False),
+        ("echo )", False),
+        ("ls -la", False),
+    ],
+)
+def test_what_bash_would_wait_for_is_not_finished(command, expected):
+    assert agent_format.waits(command) is expected
 
 
 @given(st.binary(max_size=40))

@@ -134,7 +134,8 @@ def test_a_check_is_not_led_astray_by_what_a_session_leaves(tier, tmp_path):
     tricks = (
         "grep() { return 0; }; python3() { return 0; }; export -f grep python3; alias grep=true; export PATH=/tmp/bin:$PATH",
         "mkdir -p $TMPDIR/bin && ln -s /bin/true $TMPDIR/bin/grep",
-        "for f in .bashrc .bash_profile .profile; do echo 'grep() { return 0; }' > $HOME/$f; done; export BASH_ENV=$HOME/.bashrc",
+        "for f in .bashrc .bash_profile .profile; do echo 'grep() { return 0; }' > $HOME/$f; done",
+        "export BASH_ENV=$HOME/.bashrc ENV=$HOME/.profile",
         "for v in 3.9 3.10 3.11 3.12 3.13; do mkdir -p $HOME/.local/lib/python$v/site-packages; done; "
         "for d in $HOME/.local/lib/python3*/site-packages; do echo 'import os; os._exit(0)' > $d/usercustomize.py; done",
     )
@@ -202,7 +203,8 @@ def test_a_killed_sandbox_leaves_nothing_that_clean_does_not_find(tmp_path):
     for folder in tmp_path.parents[:-1]:
         folder.chmod(folder.stat().st_mode | 0o111)
     program = (
-        "from bpo.sandboxes.shell import Shell\ns = Shell(); s.reset('tree'); s.step('echo x > y'); print('ready', flush=True)\n"
+        "from bpo.sandboxes.shell import Shell\ns = Shell(); s.reset('tree'); s.step('echo x > y')\n"
+        "print('ready', flush=True)\n"
         "s.step('sleep 20')"
     )
     child = subprocess.Popen(

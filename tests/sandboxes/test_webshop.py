@@ -453,3 +453,8 @@ def test_demonstrations_win_in_different_ways(shop):
                 assert actions == demonstration(shop.game(task), seed)
     assert len(plays) > 30
     assert sum(len(ways) > 1 for ways in plays.values()) > 20
+
+
+def test_spaces_around_an_action_do_not_matter():
+    assert parse(" \nsearch[Red [2] mug]\n ") == ("search", "red [2] mug")
+    assert parse("search") is None

@@ -66,7 +66,7 @@ class Grader:
         except SyntaxError as error:
             return ProgramVerdict("fail", type(error).__name__, 0.0)
         beside = box.digest() if box else ""
-        key = hashlib.sha256(json.dumps([seconds, problem.tests, text, beside]).encode()).hexdigest()
+        key = hashlib.sha256(json.dumps([seconds, problem.tests, text, beside], allow_nan=False).encode()).hexdigest()
         if key not in self._known:
             self._known[key] = self._run([_case(text, problem, seconds)], box)[0]
         return self._known[key]

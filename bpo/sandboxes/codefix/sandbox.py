@@ -189,7 +189,7 @@ class CodeFix(Boxed):
                 text = str(error)  # commands have put something else there
             self._state = replace(self._state, text=text)
             return False
-        result = self._workspace.run(action)
+        result = agent_format.played(self._workspace, action)
         self._state = replace(self._state, text=agent_format.shown(result))
         return agent_format.submission(result) is not None
 

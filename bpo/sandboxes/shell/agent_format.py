@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from dataclasses import dataclass
 
 from bpo.sandboxes.shell.limits import Result
+from bpo.sandboxes.shell.workspace import Workspace
 
 # A command that prints this line first, and succeeds, hands in the rest of what it prints.
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -13,8 +16,8 @@ SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 COMMAND = "mswea_bash_command"
 # Longer output is shown without its middle.
 LONGEST, HEAD, TAIL = 10_000, 5_000, 5_000
-# What opens a here-document; names in small letters are left out, since 1 << n is more common.
-_HERE = re.compile(r"<<-?[ \t]*(?:'([^']+)'|\"([^\"]+)\"|\\?([A-Z_][A-Z0-9_]*))")
+# What bash says of a command that ends too early.
+UNFINISHED = (b"delimited by end-of-file", b"unexpected EOF while looking for", b"unexpected end of file")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\n]*?)[ \t\r]*")
 
 
@@ -56,9 +59,9 @@ class _Fence:
 def commands(message: str) -> list[str]:
     """The bash commands that a message holds, each in a block fenced as ```mswea_bash_command; a turn must have exactly one.
 
-    Blocks are read as in CommonMark; a command may hold blocks that name their language. Where fences leave in doubt what the
-    command is (a block is not closed, a here-document neither, or another block comes after a command and could be its rest),
-    the message holds none. A command with fences of its own is never in doubt inside a longer fence.
+    Blocks are read as in CommonMark; a command may hold blocks that name their language. Where it is in doubt what the command
+    is (a block is not closed, bash would wait for more, or another block comes after a command and could be its rest), the
+    message holds none. A command with fences of its own is never in doubt inside a longer fence.
     """
     lines = message.split("\n")
     fences = [fence for number, line in enumerate(lines) if (fence := _fence(number, line)) is not None]
@@ -75,20 +78,30 @@ def commands(message: str) -> list[str]:
                 found.append("\n".join(lines[last.line + 1 : fence.line]))
         elif open_fences[0].info == COMMAND and fence.sign == open_fences[-1].sign and fence.length >= open_fences[-1].length:
             open_fences.append(fence)
-    if open_fences or any(_waits(command) for command in found) or not "".join(found).strip():
+    if open_fences or any(waits(command) for command in found) or not "".join(found).strip():
         return []
     return found
 
 
-def _waits(command: str) -> bool:
-    """Whether a command ends before one of its here-documents does; the shell would run it all the same."""
-    lines = command.split("\n")
-    for number, line in enumerate(lines):
-        for found in _HERE.finditer(line):
-            end = next(filter(None, found.groups()))
-            if end not in (later.lstrip("\t") for later in lines[number + 1 :]):
-                return True
-    return False
+def waits(command: str) -> bool:
+    """Whether a command ends before it is finished: in a here-document, a quotation or a block.
+
+    The shell would run what comes before, and half a here-document too. It is asked to read the command without running it,
+    where one line could leave anything done.
+    """
+    if "\n" not in command and "<<" not in command:
+        return False
+    variables = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+    script = command.encode(errors="surrogateescape")
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, env=variables, check=False)
+    return any(words in done.stderr for words in UNFINISHED)
+
+
+def played(workspace: Workspace, command: str, seconds: float | None = None) -> Result:
+    """What a command does in a workspace; one that is not finished is not run."""
+    if waits(command):
+        return Result(2, "bash: the command is not finished, so nothing of it was run\n", "exit", 0.0)
+    return workspace.run(command, seconds)
 
 
 def _fence(number: int, line: str) -> _Fence | None:

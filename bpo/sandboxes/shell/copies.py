@@ -38,6 +38,7 @@ class CopyTier:
         number = landlock_runner.version()
         self.origin = f"Landlock {number}" if confined else "no confinement"
         self.network = "none" if confined else "open"
+        self.filter = syscalls.compiled(self.name) if confined else None
         self._empty = store.make()
         self._identity = host.identity(store.folder)
         folders = [*(path for path, _ in host.system()), *host.ETC, *shown.folders, str(self._identity)]
@@ -71,8 +72,8 @@ class CopyTier:
                 "folder": str(tree),
                 "group": self.store.group,
                 "limits": self._rlimits(limits),
-                "asked": syscalls.asked() if self.confined else {},
-                "filter": (syscalls.compiled("landlock") or b"").hex() if self.confined else "",
+                "asked": syscalls.asked() if self.filter else {},
+                "filter": (self.filter or b"").hex(),
                 "listed": self._listed,
                 "readable": self._readable,
                 "status": writing,

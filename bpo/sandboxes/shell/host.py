@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bpo.errors import BadInput
@@ -44,6 +45,8 @@ ENVIRONMENT = {
 }
 
 GIT = "[user]\n\tname = agent\n\temail = agent@localhost\n[init]\n\tdefaultBranch = main\n"
+# Where packages that do not come with Python are, in every Python's library.
+PACKAGES = ("site-packages", "dist-packages")
 # Links that the kernel follows on one way.
 LINKS = 40
 
@@ -156,14 +159,19 @@ def interpreter(program: str | os.PathLike | None = None) -> Interpreter:
         path = Path(os.path.realpath(path))
     root = path.parent.parent
     folders = tuple(str(root / name) for name in ("bin", "lib", "lib64") if (root / name).is_dir() and not _of_system(root))
-    return Interpreter(str(path), folders, tuple(installed(str(root))))
+    return Interpreter(str(path), folders, installed(str(root)))
 
 
-def installed(*roots: str) -> Iterator[str]:
-    """Folders of packages that have been installed into Pythons below these, and into the system's."""
-    for root in dict.fromkeys((*roots, "/usr", "/usr/local")):
-        for folder in (*Path(root).glob("lib*/python3*"), *Path(root).glob("lib*/pypy3*")):
-            yield from (str(folder / name) for name in ("site-packages", "dist-packages") if (folder / name).is_dir())
+@cache
+def installed(root: str) -> tuple[str, ...]:
+    """Folders of packages that have been installed into the Pythons below a folder, and below the system's."""
+    found = []
+    for top in dict.fromkeys((root, *(path for path, link in system() if link is None))):
+        for folder, names, _ in os.walk(top):
+            here = [name for name in names if name in PACKAGES]
+            found += [os.path.join(folder, name) for name in here]
+            names[:] = [name for name in names if name not in PACKAGES]
+    return tuple(dict.fromkeys(found))
 
 
 def links(path: str | os.PathLike) -> dict[str, str]:

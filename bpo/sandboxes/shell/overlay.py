@@ -37,6 +37,7 @@ class OverlayTier:
         self.store, self.base, self.shown, self.folder = store, base, shown, folder
         self.program = program
         self.origin = program.origin
+        self.filter = syscalls.compiled(self.name)
         self._empty = store.make()
         for name, text in (("passwd", "agent:x:1000:1000:agent:/tmp:/bin/bash\n"), ("group", "agent:x:1000:\n")):
             (store.folder / f"_{name}").write_text(text)
@@ -86,7 +87,7 @@ class OverlayTier:
         mode = os.stat(layer.folder / TREE).st_mode
         start = self.folder if mode & stat.S_IRUSR and mode & stat.S_IXUSR else "/"
         view = View(mounts, shared, self.shown.places, self.shown.hidden, self.shown.links, start)
-        with BoxGate(syscalls.compiled("overlay")) as gate:
+        with BoxGate(self.filter) as gate:
             arguments = self.program.arguments(self.store, view, variables, limits, command, gate)
             process = Process(arguments, stdin, gate.fds, gate=gate)
             written = lambda most: sum(size(layer.folder / part, most) for part in (TREE, TMP, SHARED))  # noqa: E731

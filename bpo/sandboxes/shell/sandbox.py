@@ -106,7 +106,7 @@ class Shell(Boxed):
         self._running()
         if self._state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
-        result = self._workspace.run(action)
+        result = agent_format.played(self._workspace, action)
         handed_in, steps = agent_format.submission(result), self._state.steps + 1
         truncated = handed_in is None and steps >= self.max_steps
         done = handed_in is not None or truncated

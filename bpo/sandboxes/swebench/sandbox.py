@@ -129,7 +129,7 @@ class SweBench(Boxed):
         found = agent_format.commands(action) if self.fenced else [action]
         submission, unreadable = None, 0
         if len(found) == 1:
-            result = workspace.run(found[0], self.seconds)
+            result = agent_format.played(workspace, found[0], self.seconds)
             text, submission = agent_format.shown(result), agent_format.submission(result)
         else:
             text = (

@@ -214,7 +214,7 @@ def _tree(raw: Any, where: str) -> Tree:
     typed(_TreeRecord, json.loads(whole), where)
     try:
         return Tree.from_json(json.dumps(renamed))
-    except ValueError as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise BadInput(f"{where}: {error}") from None
 
 

@@ -59,9 +59,10 @@ def test_a_method_is_a_file_of_at_most_25_lines():
 def test_the_table_shows_what_other_packages_register_and_where_it_is_from(friends):
     done = bpo("methods", site=friends)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-5:] == [
+    assert done.stdout.splitlines()[-6:] == [
         "method chosen_loss: from bpo-friends 1.0 (bpo_friends.gentle:chosen_loss)",
         "method pairs: from bpo-friends 1.0 (bpo_friends.pairs:pairs)",
+        "method pruned: from bpo-friends 1.0 (bpo_friends.pruned:pruned)",
         "selector odd: from bpo-friends 1.0 (bpo_friends.odd:odd)",
         "objective gentle: from bpo-friends 1.0 (bpo_friends.gentle:gentle)",
         "sandbox lights: from bpo-friends 1.0 (bpo_friends.lights.spec:lights)",
@@ -75,6 +76,16 @@ def test_a_method_of_another_package_trains_and_is_explained(friends, tmp_path):
     assert "rollouts per task" in bpo("methods", "pairs", site=friends).stdout
     refused = bpo("train", "--method", "pairs", "--sandbox", "toy", "--preset", "smoke", "--set", "rivals=5", site=friends)
     assert (refused.returncode, "pairs.rivals is 5; it must be at most 4" in refused.stderr) == (2, True)
+
+
+def test_a_method_of_another_package_brings_a_plan_that_prunes(friends, tmp_path):
+    """Six children of a root with two actions: two paths go on, and four actions more were drawn at each root."""
+    result = trained(friends, tmp_path, "--method", "pruned", "--sandbox", "toy")
+    returns, steps = result["ledger"]["returns"], result["ledger"]["env_steps"]
+    trees = 4 * 2
+    assert trees <= returns <= 2 * trees
+    assert steps == 6 * trees + 2 * returns
+    assert [row["returns_per_tree"] for row in result["metrics"][1:]] != [6.0] * 4
 
 
 def test_a_selector_of_another_package_is_a_choice_of_our_methods(friends, tmp_path):
@@ -144,7 +155,7 @@ badly = badly:badly
     theirs = bpo("train", "--method", "pairs", *on_the_toy, site=site)
     assert (theirs.returncode, "planned returns per tree: 2" in theirs.stdout) == (0, True), theirs.stderr
     done = bpo("train", "--method", "rloo", "--sandbox", "badly", "--preset", "smoke", site=site)
-    assert (done.returncode, "preset smoke: sandboxes.badly: scale is 3; it must be a word" in done.stderr) == (2, True)
+    assert (done.returncode, "preset smoke: sandboxes.badly: scale is 3; it must be text" in done.stderr) == (2, True)
 
 
 def test_a_name_that_two_packages_register_is_nobodys(friends, tmp_path):

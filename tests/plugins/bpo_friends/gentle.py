@@ -1,13 +1,13 @@
 """An objective, and a method whose objective is a parameter."""
 
-from bpo.credit import rloo
+from bpo.credit import per_task, rloo
 from bpo.methods import OBJECTIVES, Method, Param
 from bpo.objective import reinforce
 from bpo_friends.pairs import growth
 
 
-def gentle(*arguments, **options):
-    loss, facts = reinforce(*arguments, **options)
+def gentle(tokens):
+    loss, facts = reinforce(tokens)
     return loss / 2, facts
 
 
@@ -18,7 +18,7 @@ chosen_loss = Method(
         "objective": Param("reinforce", "how the policy moves", choices=OBJECTIVES),
     },
     growth=growth,
-    credit=lambda p: rloo,
+    credit=lambda p: per_task(rloo),
     objective=lambda p: OBJECTIVES[p["objective"]],
     citation="nowhere",
     fidelity="full",

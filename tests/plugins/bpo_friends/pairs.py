@@ -1,6 +1,6 @@
 """A method: two rollouts of a task against each other."""
 
-from bpo.credit import rloo
+from bpo.credit import per_task, rloo
 from bpo.methods import Method, Param
 from bpo.objective import reinforce
 from bpo.rollout import Growth
@@ -15,7 +15,7 @@ pairs = Method(
     summary="two rollouts against each other",
     parameters={"rivals": Param(2, "rollouts per task", low=2, high=4)},
     growth=growth,
-    credit=lambda p: rloo,
+    credit=lambda p: per_task(rloo),
     objective=lambda p: reinforce,
     citation="nowhere",
     fidelity="full",

@@ -70,7 +70,7 @@ class CodeFix(Boxed):
     max_steps    step limit
     tier, allow_unsafe   see `shell.open_workspace`
 
-    Tests are run on what the program returns, which can be made to equal anything: they find mistakes, not malice.
+    Tests and program run in two processes: tests see plain data, and the program never sees the tests.
     Success is that all tests pass at the end; a session ends with "submit" (free: as in the shell sandbox) or at the step
     limit, and one that was not submitted has failed. Tests run in a fork that is thrown away, each program once. `info`: won,
     truncated, task_type (the kind of bug), task.

@@ -29,17 +29,14 @@ FILES_BY_VERSION = {1: 13, 2: 14, 3: 15, 5: 16}
 ON_FILES = 0b11 | 0b100 | 1 << 14 | 1 << 15
 # Version 4: bind and connect of TCP. Version 6: no signals to, and no abstract sockets of, processes outside.
 TCP, SCOPES, SIGNALS = 0b11, 0b11, 0b10
-LIST = 0b1000
-SETUP_FAILED = 125
+LIST, SETUP_FAILED = 0b1000, 125
 # System calls by machine, with their numbers: seccomp and pidfd_getfd. The filter's mode, its flag for a handle that is asked,
 # and what that handle takes: receive, answer, whether a question still stands; the lengths of question and answer.
 SECCOMP = {"x86_64": 317, "aarch64": 277}
-PIDFD_OPEN, PIDFD_GETFD = 434, 438
-FILTER, LISTEN = 1, 1 << 3
+PIDFD_OPEN, PIDFD_GETFD, FILTER, LISTEN = 434, 438, 1, 1 << 3
 RECEIVE, SEND, VALID = 0xC0502100, 0xC0182101, 0x40082102
 QUESTION, ANSWER = "=QIIiIQ6Q", "=QqiI"
-HERE, NO_FOLLOW, EMPTY = -100, 0x100, 0x1000
-LONGEST_PATH = 4096
+HERE, NO_FOLLOW, EMPTY, LONGEST_PATH = -100, 0x100, 0x1000, 4096
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -80,6 +77,10 @@ def confine(readable: list[str], listed: list[str], writable: list[str]) -> None
                 rule = Beneath(allowed & every, folder)
                 _checked(libc.syscall(ADD_RULE, handle, 1, ctypes.byref(rule), ctypes.c_uint32(0)))
                 os.close(folder)
+    _restricted(handle)
+
+
+def _restricted(handle: int) -> None:
     _checked(libc.prctl(NEW_PRIVILEGES, 1, 0, 0, 0))
     _checked(libc.syscall(RESTRICT_SELF, handle, ctypes.c_uint32(0)))
     os.close(handle)
@@ -92,15 +93,11 @@ def fence() -> bool:
         return False
     rules = Ruleset(0, 0, SIGNALS)
     handle = _checked(libc.syscall(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(24), ctypes.c_uint32(0)))
-    _checked(libc.prctl(NEW_PRIVILEGES, 1, 0, 0, 0))
-    _checked(libc.syscall(RESTRICT_SELF, handle, ctypes.c_uint32(0)))
-    os.close(handle)
+    _restricted(handle)
     try:
         os.kill(parent, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno == errno.EPERM
     return False
 
 
@@ -114,8 +111,8 @@ def filtered(code: bytes) -> int:
     """Let this process and its children make no system call that the filter refuses; returns the handle that is asked."""
     program = Program(len(code) // 8, code)
     _checked(libc.prctl(NEW_PRIVILEGES, 1, 0, 0, 0))
-    number = SECCOMP[os.uname().machine]
-    return _checked(libc.syscall(number, ctypes.c_uint(FILTER), ctypes.c_uint(LISTEN), ctypes.byref(program)))
+    call = SECCOMP[os.uname().machine], ctypes.c_uint(FILTER), ctypes.c_uint(LISTEN), ctypes.byref(program)
+    return _checked(libc.syscall(*call))
 
 
 def _checked(value: int) -> int:
@@ -148,8 +145,7 @@ def child(orders: dict, ready: int) -> None:
         if orders["filter"]:
             # The runner takes the handle out of this process, which the boxes' user may not reach into by itself.
             libc.prctl(DUMPABLE, 1, 0, 0, 0)
-            handle = filtered(bytes.fromhex(orders["filter"]))
-            os.write(orders["status"], struct.pack("=i", handle))
+            os.write(orders["status"], struct.pack("=i", handle := filtered(bytes.fromhex(orders["filter"]))))
             os.read(ready, 1)
             os.close(handle)
         os.execvpe(orders["command"][0], orders["command"], orders["variables"])
@@ -188,7 +184,7 @@ def clear(fenced: bool) -> None:
             return
 
 
-class Warden:
+class AttributeBroker:
     """Changes modes and times of files below some folders, as the boxes' user, when the filter asks; of no other files.
 
     The file is opened first, by the caller's words, and it is the opened file that is looked at and changed: names that change
@@ -196,8 +192,8 @@ class Warden:
     """
 
     def __init__(self, handle: int, asked: dict[str, int], folders: list[str], user: int, group: int):
-        self.handle, self._folders, self._user = handle, [os.path.realpath(path) for path in folders], user
-        self._group = group
+        self.handle, self._user, self._group = handle, user, group
+        self._folders = [os.path.realpath(path) for path in folders]
         self._calls = {number: name for name, number in asked.items()}
 
     def answer(self) -> None:
@@ -229,9 +225,7 @@ class Warden:
         folder = _signed(arguments[0]) if at else HERE
         first = arguments[1] if at else arguments[0]
         rest = arguments[2:] if at else arguments[1:]
-        flags = 0
-        if name in ("fchmodat2", "utimensat"):
-            flags = rest[1] & 0xFFFFFFFF
+        flags = rest[1] & 0xFFFFFFFF if name in ("fchmodat2", "utimensat") else 0
         # A descriptor instead of a path: what it is open on is what is changed.
         direct = _signed(arguments[0]) if name == "fchmod" else folder if name == "utimensat" and not first else None
         mode = rest[0] & 0o7777 if name.startswith(("chmod", "fchmod")) else None
@@ -255,8 +249,7 @@ class Warden:
         if not path:
             return start
         try:
-            follow = 0 if not flags & NO_FOLLOW else os.O_NOFOLLOW
-            return os.open(path, os.O_PATH | os.O_CLOEXEC | follow, dir_fd=start)
+            return os.open(path, os.O_PATH | os.O_CLOEXEC | (os.O_NOFOLLOW if flags & NO_FOLLOW else 0), dir_fd=start)
         finally:
             os.close(start)
 
@@ -269,21 +262,16 @@ class Warden:
         if mode is not None:
             if stat.S_ISLNK(info.st_mode):
                 raise OSError(errno.EOPNOTSUPP, "")
-            os.chmod(path, mode)
-            return
+            return os.chmod(path, mode)
         now, omitted = (1 << 30) - 1, (1 << 30) - 2
         if times is None or all(part[1] == now for part in times):
-            os.utime(path)
-            return
+            return os.utime(path)
         if all(part[1] == omitted for part in times):
-            return
-        old = (info.st_atime_ns, info.st_mtime_ns)
-        clock = time.time_ns()
-        given = [
-            was if part[1] == omitted else clock if part[1] == now else part[0] * 10**9 + part[1]
-            for part, was in zip(times, old, strict=True)
-        ]
-        os.utime(path, ns=(given[0], given[1]))
+            return None
+        kept = zip(times, (info.st_atime_ns, info.st_mtime_ns), strict=True)
+        instead = {omitted: lambda was: was, now: lambda was: time.time_ns()}
+        given = [instead[part[1]](was) if part[1] in instead else part[0] * 10**9 + part[1] for part, was in kept]
+        return os.utime(path, ns=(given[0], given[1]))
 
     @staticmethod
     def _times(name: str, pid: int, address: int) -> tuple | None:
@@ -299,8 +287,7 @@ class Warden:
 
 
 def _ioctl(handle: int, request: int, data: bytearray) -> None:
-    buffer = (ctypes.c_char * len(data)).from_buffer(data)
-    _checked(libc.ioctl(handle, ctypes.c_ulong(request), buffer))
+    _checked(libc.ioctl(handle, ctypes.c_ulong(request), (ctypes.c_char * len(data)).from_buffer(data)))
 
 
 def _signed(value: int) -> int:
@@ -319,8 +306,7 @@ def _text(pid: int, address: int) -> bytes:
         if len(text) >= LONGEST_PATH:
             raise OSError(errno.ENAMETOOLONG, "")
         at = address + len(text)
-        chunk = _memory(pid, at, LONGEST_PATH - at % LONGEST_PATH)
-        if not chunk:
+        if not (chunk := _memory(pid, at, LONGEST_PATH - at % LONGEST_PATH)):
             raise OSError(errno.EFAULT, "")
         text += chunk
     return text[: text.index(b"\0")]
@@ -353,42 +339,41 @@ def main() -> None:
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.close(said)
-        os.close(go)
+        for end in (said, go):
+            os.close(end)
         child(orders, ready)
-    os.close(orders["status"])
-    os.close(ready)
-    warden = None
+    for end in (orders["status"], ready):
+        os.close(end)
+    broker = None
     if orders["filter"]:
         first = os.read(said, LONGEST_PATH)
         if len(first) == 4:
             handle = _handle(pid, struct.unpack("=i", first)[0])
-            warden = Warden(handle, orders["asked"], orders["writable"], orders["user"], orders["group"])
+            broker = AttributeBroker(handle, orders["asked"], orders["writable"], orders["user"], orders["group"])
             os.write(go, b"x")
         else:
             os.write(told, first)
     # The other end closes when the command has begun, or could not be.
-    _watch(pid, warden, said, told, fenced)
+    _watch(pid, broker, said, told, fenced)
 
 
-def _watch(pid: int, warden: "Warden | None", said: int, told: int, fenced: bool) -> None:
+def _watch(pid: int, broker: "AttributeBroker | None", said: int, told: int, fenced: bool) -> None:
     """Answer what is asked until the command has ended, end what it has left, and exit as it did."""
     waiting = select.poll()
     over = _checked(libc.syscall(PIDFD_OPEN, pid, 0))
-    for handle in (over, said, *([warden.handle] if warden else [])):
+    for handle in (over, said, *([broker.handle] if broker else [])):
         waiting.register(handle, select.POLLIN)
     status = None
     while status is None:
         for handle, event in waiting.poll(1000):
             if handle == said:
-                problem = os.read(said, LONGEST_PATH)
-                if problem:
+                if problem := os.read(said, LONGEST_PATH):
                     os.write(told, problem)
                 else:
                     waiting.unregister(said)
-            elif warden and handle == warden.handle:
+            elif broker and handle == broker.handle:
                 if event & select.POLLIN:
-                    warden.answer()
+                    broker.answer()
                 else:
                     waiting.unregister(handle)
             else:

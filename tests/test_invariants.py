@@ -135,7 +135,7 @@ def test_a_group_without_spread_sends_nothing():
 def test_the_same_task_twice_gives_two_independent_trees():
     values = list(range(64))
     growth = Growth(select.RootOnly(), 1, 4, root=True)
-    (one, other), _ = grow(["tree-00"] * 2, [ToyTree(values)] * 2, TabularPolicy.uniform(values), growth, (0,))
+    (one, other), _ = grow(["tree-00"] * 2, [ToyTree(values), ToyTree(values)], TabularPolicy.uniform(values), growth, (0,))
     assert one.returns[one.leaves].tolist() != other.returns[other.leaves].tolist()
 
 

@@ -124,5 +124,5 @@ def test_a_run_of_adapters_that_was_interrupted_ends_the_same(folder, tmp_path):
 
 @pytest.mark.parametrize(("kind", "rank"), [("hf", -1), ("tiny", 4)])
 def test_adapters_that_cannot_be_are_refused(folder, tmp_path, kind, rank):
-    with pytest.raises(BadInput, match=f"preset.yaml: sandboxes.household: policy: adapter_rank is {rank}; "):
+    with pytest.raises(BadInput, match=f"preset.yaml: sandboxes.household.policy.adapter_rank is {rank}; "):
         preset(tmp_path, {"kind": kind, "model": str(folder), "adapter_rank": rank}, START)

@@ -361,8 +361,8 @@ def test_the_table_names_every_kind_of_box_that_a_run_used():
     table = tables.build(
         repairs("tier overlay, by b", "tier overlay, by b", "tier landlock, by Landlock 3", "tier overlay, by b")
     )
-    assert table["origin"]["boxes"] == ["tier overlay, by b", "tier landlock, by Landlock 3"]
-    assert "Boxes of all runs: tier overlay, by b; tier landlock, by Landlock 3. " in markdown.head(table)
+    assert table["origin"]["boxes"] == ["tier landlock, by Landlock 3", "tier overlay, by b"]
+    assert "Boxes of all runs: tier landlock, by Landlock 3; tier overlay, by b. " in markdown.head(table)
     plain = tables.build(collected())
     assert "boxes" not in plain["origin"]
     assert "oxes" not in markdown.markdown(plain)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from bpo.errors import BadInput, at_least, scalar, shown
 from bpo.sandbox import Observation, Outcome, SnapshotError
 
@@ -37,9 +39,10 @@ class ToyTree:
 
     def __init__(self, returns: Sequence[float], width: int = 2):
         at_least("width", scalar(int, width, "width"), 2)
-        if not isinstance(returns, Sequence) or isinstance(returns, str):
+        if not isinstance(returns, Sequence | np.ndarray) or isinstance(returns, str):
             raise BadInput(f"returns is {shown(returns)}; it must be a list with one number per leaf")
-        returns = [scalar(float, value, f"returns[{leaf}]") for leaf, value in enumerate(returns)]
+        values = returns.tolist() if isinstance(returns, np.ndarray) else returns
+        returns = [scalar(float, value, f"returns[{leaf}]") for leaf, value in enumerate(values)]
         depth, leaves = 0, 1
         while leaves < len(returns):
             depth, leaves = depth + 1, leaves * width

@@ -170,11 +170,11 @@ class WebShop:
         return self._observe()
 
     def step(self, action: str) -> Outcome:
-        """Play one action."""
+        """Play one action; white space around it, which free writing leaves there, does not matter."""
         session = self._running()
         if self.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
-        self._state, self._steps = self._shop.advance(self._state, action), self._steps + 1
+        self._state, self._steps = self._shop.advance(self._state, action.strip()), self._steps + 1
         score = self._shop.reward(self._state, session.goal).total if self._bought else 0.0
         won = score == 1.0
         earned = score if self._graded else FIELD_REWARD * won

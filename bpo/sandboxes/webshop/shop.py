@@ -28,7 +28,7 @@ class Page:
 
 def parse(action: str) -> tuple[str, str] | None:
     """(name, lower-case argument) of an action such as `click[buy now]`, None where it has not that form."""
-    found = _ACTION.match(action.strip())
+    found = _ACTION.match(action)
     return (found[1], found[2].lower()) if found else None
 
 

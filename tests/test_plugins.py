@@ -169,7 +169,7 @@ def test_a_name_that_two_packages_register_is_nobodys(friends, tmp_path):
 
 def test_the_fingerprint_follows_a_method_into_a_module_by_itself(tmp_path):
     rule = "\n\ndef own(trees, running=None):\n    return rloo(trees)\n"
-    text = METHOD.read_text().replace("credit=lambda p: rloo", "credit=lambda p: own") + rule
+    text = METHOD.read_text().replace("per_task(rloo)", "per_task(own)") + rule
     site = registered(tmp_path, "single", "[bpo.methods]\npairs = single:pairs\n", single=text)
     command = ("train", "--method", "pairs", "--sandbox", "toy", "--preset", "smoke", "--dry-run")
 

@@ -6,6 +6,7 @@ protocol asks for, and the one on which the exact engine works (docs/theory.md, 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -86,7 +87,7 @@ class ToyTree:
     def fork(self, n: int) -> list[ToyTree]:
         forks = []
         for _ in range(n):
-            fork = ToyTree(self.returns, self.width)
+            fork = copy.copy(self)  # its leaves are checked already
             fork.reset(TASKS[0])
             fork._path = self._alive()
             forks.append(fork)

@@ -38,6 +38,9 @@ TASKS, ROLLOUT, SPARE = 1, 2, 6
 # Spare tasks of an update at most.
 MOST_SPARE = 256
 
+# Columns of a row that are means over the update's tokens, by the fact that they are made of.
+PER_TOKEN = {"kl": "kl", "approx_kl": "approx_kl", "clip_fraction": "clipped"}
+
 Progress = Callable[[int, dict[str, Any]], None]
 
 
@@ -166,7 +169,7 @@ class Trainer:
     ) -> dict[str, Any]:
         causal, selector = self.method.growth.causal, self.method.growth.selector
         magnitudes = [np.abs(credit.advantage[1:]) for credit in credits]
-        tokens = max(facts["tokens"], 1)
+        tokens = facts["tokens"]
         mean, variance = float(np.mean(self.norms)), float(np.var(self.norms))
         row = {
             "update": self.done,
@@ -179,9 +182,8 @@ class Trainer:
             "signal_steps": float(np.mean(np.concatenate(magnitudes) > SIGNAL)),
             "signal_trees": float(np.mean([m.max() > SIGNAL for m in magnitudes])),
             "loss": facts["loss"],
-            "kl": facts["kl"] / tokens,
-            "approx_kl": facts["approx_kl"] / tokens,
-            "clip_fraction": facts["clipped"] / tokens,
+            # Means over tokens: of none, where no group had a contrast, there is no mean.
+            **{name: facts[fact] / tokens if tokens else None for name, fact in PER_TOKEN.items()},
             "branch_points": float(np.mean([len(tree.branch_points) for tree in trees])),
             "returns_per_tree": ledger.returns / len(trees),
             "ledger": {k: v for k, v in asdict(ledger).items() if not k.endswith("_s")},

@@ -217,7 +217,7 @@ def signal(results: Sequence[Run]) -> dict[str, Any]:
         "updates": [sum(metric["update"] > 0 for metric in run["metrics"]) for run in results],
         "zero_gradient": _mean([metric["grad_norm"] == 0 for metric in metrics]),
         "norm_clipped": _mean([metric["grad_norm"] > limit for metric in metrics]),
-        "last_kl": _mean([metric["kl"] for ends in last for metric in ends]),
+        "last_kl": _mean([metric["kl"] for ends in last for metric in ends if metric["kl"] is not None]),
     }
 
 

@@ -616,8 +616,12 @@ if how == "stops itself":
     os.kill(os.getpid(), signal.SIGSTOP)
 end = time.time() + 30
 while time.time() < end:
-    if how == "forks and goes" and os.fork():
-        os._exit(0)
+    if how == "forks and goes":
+        try:
+            if os.fork():
+                os._exit(0)
+        except BlockingIOError:
+            pass  # as many as the box may have: one of them goes on
     with open("alive", "a") as file:
         file.write("x")
     time.sleep(0.001)

@@ -162,6 +162,8 @@ def bpo_split(
     Source: importance splitting; for rollout trees the Branch Aggregation Lemma of OPTS-TTPO (arXiv 2609.40035). New here:
     branch points that are causal by construction, sibling baselines without a critic, planned weights, shrinkage.
     """
+    if root_baseline not in ("trees", "running", "zero"):
+        raise ValueError(f"root_baseline is {root_baseline!r}; it must be 'trees', 'running' or 'zero'")
     roots = np.array([tree.value[ROOT] for tree in trees])
     credits = []
     for i, tree in enumerate(trees):

@@ -36,8 +36,12 @@ def expanded(folder: str | os.PathLike) -> Path:
 def write_atomically(path: Path, data: bytes | str) -> None:
     """Write `path` so that another process sees the old file or the whole new one, never a part of it; makes its folder.
 
-    BadInput names file and disk where the disk is full.
+    What a link leads to is written, and the link stays. BadInput names file and disk where the disk is full, and what is there
+    where it is no file.
     """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{str(path)!r} is a folder or a device; it must be the name of a file")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished_file(path.parent) as (handle, temporary):

@@ -74,7 +74,10 @@ class Growth:
 
     def __post_init__(self) -> None:
         for name, low in {"points": 0, "width": 1, "trees": 1}.items():
-            at_least(name, getattr(self, name), low)
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer):
+                raise BadInput(f"{name} is {value!r}; it must be a whole number")
+            at_least(name, value, low)
         choose("weights", self.weights, ("even", "planned"))
         choose("fill", self.fill, ("none", "root"))
 

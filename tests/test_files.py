@@ -173,3 +173,17 @@ def test_small_files_are_written_quickly(tmp_path):
     for number in range(100):
         write_atomically(tmp_path / str(number), "x" * 1000)
     assert time.perf_counter() - start < 5
+
+
+def test_a_link_stays_and_what_is_no_file_is_refused(tmp_path):
+    target, link, pipe = tmp_path / "target.json", tmp_path / "link.json", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_atomically(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    os.mkfifo(pipe)
+    with pytest.raises(BadInput, match="pipe' is a folder or a device; it must be the name of a file"):
+        write_atomically(pipe, "new")
+    assert pipe.is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "pipe", "target.json"]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bpo import credit
+from bpo import credit, select
 from bpo.builder import Place, TreeBuilder
 from bpo.errors import BadInput
-from bpo.plan import Fork, Plan
+from bpo.exact import Problem, moments
+from bpo.plan import CausalPlan, Fork, Plan
 from bpo.policies.tabular import TabularPolicy
-from bpo.rollout import OwnPlan, grow
+from bpo.rollout import Growth, OwnPlan, grow
 from bpo.sandboxes.toy import TASKS, ToyTree
 from bpo.tree import ROOT, Tree
 from bpo.update import make_batch
+from bpo.viz.text import tree_lines
 
 VALUES = [float(i % 3 == 0) for i in range(27)]
 
@@ -56,6 +58,9 @@ def test_a_plan_that_prunes_leaves_the_twins_open():
             pruned += twin
         with pytest.raises(ValueError, match="was left open"):
             credit.rloo([tree])
+        said = "\n".join(tree_lines(tree))
+        assert said.count("-> left open") == sum(not tree.ended[leaf] for leaf in tree.leaves)
+        assert said.count("-> G = ") == sum(map(bool, tree.ended[tree.leaves]))
     assert pruned > 0
     assert ledger.returns == 8 - pruned
     assert ledger.env_steps == sum(len(tree) - 1 for tree in trees)
@@ -206,3 +211,26 @@ def test_shares_that_do_not_sum_to_one_are_no_tree():
 
     with pytest.raises(ValueError, match="must sum to one"):
         grown(Wrong)
+
+
+def test_the_exact_engine_takes_a_plan_of_ones_own():
+    """Enumerated tree by tree it has the moments of the growth that it carries out."""
+    problem = Problem.from_spec({"p": [0.6, 0.3, 0.8], "r": [0, 1, 0.4, 0]})
+    growth = Growth(select.RootOnly(), points=1, width=2, root=True)
+    own = OwnPlan(lambda: CausalPlan(growth), planned_returns=2, causal=True)
+    one, other = (moments(problem, each, credit.rloo) for each in (growth, own))
+    assert other.mean == pytest.approx(one.mean, abs=1e-14)
+    assert other.trace_cov == pytest.approx(one.trace_cov, abs=1e-14)
+    assert other.bias < 1e-12
+
+
+@pytest.mark.parametrize("field", ["points", "width", "trees"])
+def test_a_growth_has_whole_numbers(field):
+    with pytest.raises(BadInput, match=rf"^{field} is 2\.5; it must be a whole number"):
+        Growth(select.RootOnly(), **{"points": 1, "width": 2, field: 2.5})
+
+
+def test_an_unknown_root_baseline_is_refused():
+    trees, _ = grown(Plan)
+    with pytest.raises(ValueError, match="root_baseline is 'x'; it must be 'trees', 'running' or 'zero'"):
+        credit.bpo_split(trees, root_baseline="x")

@@ -318,7 +318,7 @@ def one_by_one(problem: Problem, growth: Growth, key: Sequence[int] = (0,)) -> I
 
 def by_shape(problem: Problem, growth: Growth) -> bool:
     """Whether the backbone decides the shape, so that `shapes` describes all trees of this growth."""
-    return growth.trees == 1 and not growth.nested and not problem.ends
+    return isinstance(growth, Growth) and growth.trees == 1 and not growth.nested and not problem.ends
 
 
 def state_numbers(problem: Problem, tree: Tree) -> np.ndarray:

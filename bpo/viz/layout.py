@@ -70,7 +70,9 @@ def label_start(tree: Tree, node: int) -> float:
 
 
 def ending(tree: Tree, leaf: int) -> str:
-    """How an episode ended, in words, and its return."""
+    """How an episode ended, in words, and its return; a path that was left open has none."""
+    if not tree.ended[leaf]:
+        return "left open"
     facts = tree.outcome[leaf]
     word = "" if "won" not in facts else "won" if facts["won"] else "cut off" if facts.get("truncated") else "lost"
     return f"{word}, G {tree.returns[leaf]:.3g}".lstrip(", ")

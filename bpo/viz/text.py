@@ -59,7 +59,7 @@ def _line(tree: Tree, node: int, credit: Credit | None, start: str, width: int |
     advantage = "" if credit is None else f", A {signed(credit.advantage[node], bool(credit.has_signal[node]))}"
     numbers = f" [H {entropy:.2f}, m {tree.mass[node]:.3f}{advantage}]"
     if not tree.children[node]:
-        numbers += f" -> G = {tree.returns[node]:g}"
+        numbers += f" -> G = {tree.returns[node]:g}" if tree.ended[node] else " -> left open"
     if np.isnan(entropy):
         numbers = ""
     if width is not None:

@@ -77,7 +77,7 @@ class Growth:
             value = getattr(self, name)
             if not isinstance(value, int | np.integer):
                 raise BadInput(f"{name} is {value!r}; it must be a whole number")
-            at_least(name, value, low)
+            at_least(name, int(value), low)
         choose("weights", self.weights, ("even", "planned"))
         choose("fill", self.fill, ("none", "root"))
 

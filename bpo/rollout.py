@@ -224,6 +224,8 @@ def grow(
             they stay in the ledger. When no spare task is left, the last trees stay
     Errors: BadInput where a plan that wants the whole batch at once has fewer sandboxes than trees.
     """
+    if not sandboxes:
+        raise BadInput("grow is given no sandboxes; it needs one at least, and grows as many trees at once as there are")
     start = time.perf_counter()
     wave = _Wave(sandboxes, policy, growth, key, memory)
     asked: dict[str, int] = {}

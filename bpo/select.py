@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -109,7 +110,7 @@ class Threshold(CausalSelector):
 
     def __init__(self, threshold: float, spacing: Spacing | None = None):
         super().__init__(spacing)
-        self.threshold = threshold
+        self.threshold = _within("threshold", threshold, 0)
 
     def wants(self, boundary: Boundary) -> bool:
         return boundary.entropy >= self.threshold - TIE
@@ -124,7 +125,7 @@ class QuantileThreshold(CausalSelector):
 
     def __init__(self, quantile: float, spacing: Spacing | None = None, memory: int = 1000):
         super().__init__(spacing)
-        self.quantile, self.memory = quantile, memory
+        self.quantile, self.memory = _within("quantile", quantile, 0, 1), memory
         self.seen: list[float] = []
 
     @property
@@ -154,7 +155,7 @@ class Coin(CausalSelector):
 
     def __init__(self, probability: float, spacing: Spacing | None = None):
         super().__init__(spacing)
-        self.probability = probability
+        self.probability = _within("probability", probability, 0, 1)
 
     def wants(self, boundary: Boundary) -> bool:
         return boundary.coin < self.probability
@@ -165,7 +166,7 @@ class Every(CausalSelector):
 
     def __init__(self, every: int, spacing: Spacing | None = None):
         super().__init__(spacing)
-        self.every = every
+        self.every = _within("every", every, 1)
 
     def wants(self, boundary: Boundary) -> bool:
         return boundary.depth % self.every == 0
@@ -241,6 +242,13 @@ def windowed(entropies: Iterable[Sequence[float]]) -> float:
     """Nats: mean entropy over the first WINDOW tokens along a path, given by decision; 0 where none was kept."""
     first = list(itertools.islice(itertools.chain.from_iterable(entropies), WINDOW))
     return float(np.mean(first)) if first else 0.0
+
+
+def _within(name: str, value: Any, low: float, high: float = float("inf")) -> Any:
+    """`value`; ValueError where it is no number from `low` to `high`, which NaN is not either."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value <= high:
+        raise ValueError(f"{name} is {value!r}; it must be a number from {low:g} to {high:g}")
+    return value
 
 
 def _by_key(candidates: list[int], key: Callable[[int], float]) -> list[int]:

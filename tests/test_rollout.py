@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bpo import select
+from bpo.errors import BadInput
 from bpo.policies.tabular import TabularPolicy
 from bpo.rollout import Growth, Ledger, grow
 from bpo.sandboxes.toy import TASKS, ToyTree
@@ -106,3 +107,10 @@ def test_a_path_leads_from_below_the_root_to_its_node():
         assert way[-1] == leaf
         assert len(way) == tree.depth[leaf]
         assert tree.parent[way].tolist() == [0, *way[:-1]]
+
+
+def test_growing_needs_a_sandbox_and_a_table_a_whole_tree():
+    with pytest.raises(BadInput, match="grow is given no sandboxes"):
+        grown(Growth(select.RootOnly(), points=1, width=2, root=True), boxes=0)
+    with pytest.raises(BadInput, match="returns has 3 entries, which is not a power of the 2 actions"):
+        TabularPolicy.uniform([0, 1, 0])

@@ -78,3 +78,20 @@ def test_causal_selectors_say_so(selector):
 )
 def test_post_hoc_selectors_say_so(selector):
     assert not selector.causal
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: select.Threshold(float("nan")),
+        lambda: select.Threshold(-1),
+        lambda: select.Threshold("0.5"),
+        lambda: select.QuantileThreshold(1.5),
+        lambda: select.Coin(float("nan")),
+        lambda: select.Coin(2),
+        lambda: select.Every(0),
+    ],
+)
+def test_a_selector_refuses_a_number_that_it_cannot_use(make):
+    with pytest.raises(ValueError, match=r"^\w+ is .*; it must be a number from [01] to (inf|1)$"):
+        make()

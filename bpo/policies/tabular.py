@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bpo.errors import BadInput
 from bpo.files import write_atomically
 from bpo.finite import require_mass
 from bpo.policy import Decision
@@ -38,7 +39,9 @@ class TabularPolicy:
     @classmethod
     def uniform(cls, returns: Sequence[float], width: int = 2) -> TabularPolicy:
         """Zero logits in every inner state of the tree with these leaf returns."""
-        depth = round(np.log(len(returns)) / np.log(width))
+        depth = round(np.log(len(returns)) / np.log(width)) if len(returns) > 0 and width > 1 else 0
+        if depth < 1 or width**depth != len(returns):
+            raise BadInput(f"returns has {len(returns)} entries, which is not a power of the {width} actions")
         states = ["".join(map(str, s)) for d in range(depth) for s in itertools.product(range(width), repeat=d)]
         return cls({state: [0.0] * width for state in states})
 

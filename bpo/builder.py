@@ -63,6 +63,7 @@ class TreeBuilder:
         self.state_key: list[Hashable] = []
         self.places: dict[int, Place] = {}
         self._number: list[int] = []
+        self._auxiliaries = 0
         self._asked: dict[tuple[int, bool], int] = {}
         self._shares: dict[int, tuple[float, ...]] = {}
 
@@ -113,7 +114,8 @@ class TreeBuilder:
         self.actions.append(0)
         self.position.append(0)
         auxiliary = draw is not None and draw.auxiliary
-        self._number.append(AUXILIARY + sum(self.auxiliary) if auxiliary else node - sum(self.auxiliary))
+        self._number.append(AUXILIARY + self._auxiliaries if auxiliary else node - self._auxiliaries)
+        self._auxiliaries += auxiliary
         self.auxiliary.append(auxiliary)
         self.ended.append(False)
         self.steps.append(step)

@@ -40,7 +40,7 @@ def run(suite: Suite, parts: Sequence[str], out: Path, processes: int, progress:
     if "table" in parts:
         found["table"] = table.report(suite, rates, suite.seeds, run_cells, "table")
     if "again" in parts:
-        found["again"] = table.report(suite, rates, suite.again, run_cells, "again")
+        found["again"] = table.report(suite, rates, suite.again, run_cells, "again", ("own",))
     if "map" in parts:
         found["map"] = chart_map.chart(suite, run_cells)
     if "truth" in parts:

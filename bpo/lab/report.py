@@ -155,12 +155,11 @@ def _spent(row: Found | None) -> str:
 
 def _agreement(found: Found) -> str:
     lines = []
-    for rule in RULES:
-        for axis in AXES:
-            one, two = (verdict.of_table(found[part], axis, rule) for part in ("table", "again"))
-            kinds = verdict.agreement(one, two)
-            lines.append((rule, axis, *(str(kinds[name]) for name in ("same", "none", "one_only", "opposite", "pairs"))))
-    heads = ("learning rate", "at equal", "same verdict", "none in both", "in one only", "opposite", "pairs")
+    for axis in AXES:
+        one, two = (verdict.of_table(found[part], axis, "own") for part in ("table", "again"))
+        kinds = verdict.agreement(one, two)
+        lines.append((axis, *(str(kinds[name]) for name in ("same", "none", "one_only", "opposite", "pairs"))))
+    heads = ("at equal", "same verdict", "none in both", "in one only", "opposite", "pairs")
     return "## Two disjoint sets of seeds\n\n" + markdown(heads, lines)
 
 

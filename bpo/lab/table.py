@@ -54,12 +54,19 @@ def choose_rates(suite: Suite, methods: Sequence[str], run: Runner) -> list[dict
     return rows
 
 
-def report(suite: Suite, rates: Sequence[Mapping[str, Any]], seeds: Sequence[int], run: Runner, phase: str) -> list[dict]:
+def report(
+    suite: Suite,
+    rates: Sequence[Mapping[str, Any]],
+    seeds: Sequence[int],
+    run: Runner,
+    phase: str,
+    rules: Sequence[str] = RULES,
+) -> list[dict[str, Any]]:
     """One row per family, policy, method and rule of the rate (own, common): what every seed measured, by name."""
     wanted = [
         (row, rule, _cell(suite, row["family"], row["policy"], row["method"], row[rule], seeds))
         for row in rates
-        for rule in RULES
+        for rule in rules
         if row["own"] is not None and row[rule] is not None
     ]
     found = run([cell for _, _, cell in wanted], phase)

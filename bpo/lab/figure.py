@@ -8,6 +8,9 @@ from typing import Any
 from bpo.errors import require
 from bpo.viz.palette import GREY, style
 
+# Ratios at which the figure ends; longer bars are cut there.
+TICKS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
 
 def chart(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Cost ratio over the depth of the decision: a column per price of a fork, a row per horizon, with and without luck.
@@ -34,7 +37,7 @@ def chart(rows: Sequence[Mapping[str, Any]]) -> Any:
             panel.set_title(f"T = {horizon}{', after luck' if lucky else ''}; a fork costs {fork:g}", fontsize=8)
             panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             panel.yaxis.set_minor_formatter(NullFormatter())
-            panel.set_yticks([0.5, 0.7, 1.0, 1.4, 2.0])
+            panel.set(yticks=TICKS, ylim=(TICKS[0], TICKS[-1]))
     for panel in grid[-1]:
         panel.set_xlabel("depth of the decision")
     for panels in grid:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bpo.compare import Verdict, mean
+from bpo.compare import Verdict
 from bpo.lab import control, verdict
 from bpo.lab.families import FAMILIES
 from bpo.lab.run import AXES
@@ -54,7 +54,7 @@ def _head(found: Found) -> str:
     unable = "".join(f"\n* n/a: {name} ({reason})" for name, reason in found["unable"].items())
     return (
         f"What is compared and how: docs/lab.md. Areas under J, as a share of the way from the start (0) to the optimum (1); "
-        f"{len(suite['seeds'])} seeds, intervals of 95 %, verdicts after Holm's correction over a whole table.\n\n"
+        f"{len(suite['seeds'])} seeds, verdicts on paired differences after Holm's correction over a whole table.\n\n"
         f"CPU minutes by phase: {spent}; {sum(seconds.values()) / 60:.1f} in all. "
         f"Commit {made['commit'][:12] or 'unknown'}{' with changes' if made['dirty'] else ''}, code {made['code']}, "
         f"Python {made['versions']['python']}, numpy {made['versions'].get('numpy')}, torch {made['versions'].get('torch')}, "
@@ -79,8 +79,10 @@ def _levels(found: Found, policy: str) -> str:
     for family in found["suite"]["families"]:
         cells = [_level(rows.get((family, method)), PRIMARY) for method in found["methods"]]
         lines.append((family, *cells))
-    title = f"## {policy.capitalize()} policy: area under J at equal {PRIMARY}\n\n{RULE_WORDS['own'].capitalize()}.\n\n"
-    return title + markdown(("family", *found["methods"]), lines)
+    words = f"{RULE_WORDS['own'].capitalize()}: mean and, in brackets, standard deviation over seeds."
+    return f"## {policy.capitalize()} policy: area under J at equal {PRIMARY}\n\n{words}\n\n" + markdown(
+        ("family", *found["methods"]), lines
+    )
 
 
 def _level(row: Found | None, axis: str) -> str:
@@ -88,8 +90,8 @@ def _level(row: Found | None, axis: str) -> str:
         return "n/a"
     if not verdict.usable(row, axis):
         return "n/a: the budget was not reached"
-    one = mean(row[f"area_{axis}"])
-    return f"{one.value:.3f} ± {(one.high - one.low) / 2:.3f}"
+    values = row[f"area_{axis}"]
+    return f"{np.mean(values):.3f} ({np.std(values, ddof=1):.3f})"
 
 
 def _pairs(found: Found, policy: str, rule: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from bpo.boundary import tasks_of
 from bpo.errors import BadInput, at_least, at_most, shown
 from bpo.policies.settings import MOST
 
@@ -18,9 +19,30 @@ RETURNS = 10_000
 def check_run(config: RunConfig, noise_draws: int = 0, noise_tasks: int = 1) -> dict[str, int]:
     """Number of tasks per split of a run that can start here; BadInput names what keeps it from that.
 
+    Whether this machine has the policy's device is looked at last, so that all else has been checked where it has not.
+    """
+    counts = check_elsewhere(config, noise_draws, noise_tasks)
+    check_machine(config)
+    return counts
+
+
+def check_machine(config: RunConfig) -> None:
+    """BadInput where this machine lacks the device of a run."""
+    from bpo.policies import check_device
+
+    try:
+        check_device(config.policy.device)
+    except BadInput as error:
+        raise BadInput(f"{error}; all else of this run is valid") from None
+
+
+def check_elsewhere(config: RunConfig, noise_draws: int = 0, noise_tasks: int = 1) -> dict[str, int]:
+    """As `check_run`, for a run that is to be carried out on a machine that has the policy's device.
+
     One sandbox is made and closed; nothing is written and no weights are read. What it leaves to the run itself: whether a
     model's weights can be loaded and whether memory and disk are large enough.
     """
+    from bpo.cache import check_cache
     from bpo.config import checked
     from bpo.initial import check_initial
     from bpo.sandboxes import factory
@@ -32,6 +54,8 @@ def check_run(config: RunConfig, noise_draws: int = 0, noise_tasks: int = 1) -> 
         at_least(name, value, low)
         at_most(name, value, MOST)
     check_initial(config)
+    if config.warm_start:
+        check_cache()
     growth = config.recipe().growth
     at_most("the number of returns per task that the method plans", growth.planned_returns * growth.trees, RETURNS)
     with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
@@ -41,7 +65,7 @@ def check_run(config: RunConfig, noise_draws: int = 0, noise_tasks: int = 1) -> 
 def _counts(config: RunConfig, sandbox: Any) -> dict[str, int]:
     settings, start = config.settings, config.warm_start
     splits = ("train", settings.curve_split, *settings.eval_splits, *((start.split,) if start else ()))
-    counts = {split: len(sandbox.tasks(split)) for split in splits}
+    counts = {split: len(tasks_of(sandbox, split)) for split in splits}
     for split, count in counts.items():
         if not count:
             raise BadInput(f"the split {split!r} of {config.sandbox} with these options has no tasks")

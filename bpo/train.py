@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 from bpo import checkpoint, finite, tree_log, update
+from bpo.boundary import tasks_of
 from bpo.config import RunConfig
-from bpo.credit import Credit
+from bpo.credit import Credit, found_by
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, panel, success
 from bpo.files import published, write_atomically
 from bpo.initial import initial_policy
 from bpo.policy import Policy
 from bpo.provenance import code_fingerprint, record
+from bpo.reading import to_yaml
 from bpo.rollout import Ledger, grow
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
@@ -57,7 +58,7 @@ class Trainer:
         self.policy = policy or initial_policy(config)
         self.memory = self.method.memory()
         self.learner = self.method.learner(self.policy, self.memory, self.method, settings, config.seed)
-        self.train_tasks = self.sandboxes[0].tasks("train")
+        self.train_tasks = tasks_of(self.sandboxes[0], "train")
         if settings.tasks_per_update > len(self.train_tasks):
             raise BadInput(
                 f"tasks_per_update is {settings.tasks_per_update}, but there are {len(self.train_tasks)} training tasks"
@@ -72,6 +73,7 @@ class Trainer:
         state = checkpoint.load(self.folder, which)
         if state is not None:
             self.load_state(state)
+        checkpoint.require_own(self.folder, self.config)
         self._start_files()
         from torch.utils.tensorboard import SummaryWriter
 
@@ -122,7 +124,7 @@ class Trainer:
         tasks, spare = self.tasks_of(self.done), self.spare_tasks(self.done)
         trees, ledger = grow(tasks, self.sandboxes, self.policy, self.method.growth, key, memory=self.memory, spare=spare)
         start = time.perf_counter()
-        credits = self.method.credit(trees, self.memory)
+        credits = found_by(self.method.credit, trees, self.memory)
         finite.require_batch(self.done + 1, trees, credits)
         facts = self.learner.learn(self.done, trees, credits)
         self.memory.observe(trees)
@@ -195,14 +197,13 @@ class Trainer:
 
     def _start_files(self) -> None:
         write_atomically(
-            self.folder / "config.yaml",
-            yaml.safe_dump(
+            self.folder / checkpoint.CONFIG,
+            to_yaml(
                 {
                     "config": self.config.plain(),
                     "hash": self.config.hash,
                     "origin": record(self.config, code_fingerprint(self.config)),
-                },
-                sort_keys=False,
+                }
             ),
         )
         path = self.folder / "metrics.jsonl"

@@ -63,13 +63,13 @@ def test_what_lessons_and_benchmarks_import_is_there(path):
         ("sandbox", set()),
         ("policy", {"sandbox"}),
         ("tree", {"policy"}),
-        ("select", {"tree"}),
-        ("credit", {"tree", "memory"}),
+        ("select", {"tree", "errors"}),
+        ("credit", {"tree", "errors", "memory"}),
         ("objective", set()),
     ],
 )
 def test_the_core_knows_only_what_it_must(module, allowed):
-    """tree, sandbox and policy know records alone; select and objective know the tree, credit also the type of Memory."""
+    """tree, sandbox and policy know records alone; select and credit the tree and how to refuse, credit also Memory."""
     used = {name.split(".")[1] for name in imports(ROOT / "bpo" / f"{module}.py") if name.startswith("bpo.")}
     assert used <= allowed
 

@@ -198,6 +198,7 @@ def llama(model) -> Llama | None:
     plain = all(getattr(config, name, default) == default for name, default in PLAIN.items())
     rotary = (getattr(config, "rope_parameters", None) or {}).get("rope_type") == "default"
     # Adapters and quantisation put other modules in the place of linear layers.
-    linear = all(type(module) in KNOWN for module in model.modules() if next(module.parameters(recurse=False), None) is not None)
+    holding = [module for module in model.modules() if next(module.parameters(recurse=False), None) is not None]
+    linear = all(type(module) in KNOWN for module in holding)
     small = sum(parameter.numel() for parameter in model.parameters()) <= MOST_PARAMETERS
     return Llama(model) if plain and rotary and linear and small else None

@@ -1,23 +1,29 @@
 """A forward pass of our own for small Llama-shaped models (Touvron et al., arXiv 2302.13971): no padding, few operations.
 
-`transformers` reads a rectangle of tokens and spends most of a small model's time around the matrix products. Here the tokens
-of all rows lie in one list, which linear layers read without padding; attention alone is laid out by rows. What follows the
-attention of the last layer is computed for tokens that are asked for alone. Weights are used as they are, folded where that
-saves an operation: the scale of a norm into the layer after it, that of the scores into the queries.
+`transformers` reads a rectangle of tokens and spends most of a small model's time around the matrix products. Here tokens lie
+in one list, which linear layers read without padding; attention alone is laid out by rows (`llama_rows` while acting, on top of
+a buffer of keys and values; `llama_tree` in training, where what sequences share is read once). What follows the attention of
+the last layer is computed for tokens that are asked for alone. Weights are folded where that saves an operation: the scale of a
+norm into the layer after it, that of the scores into the queries.
 
-A head's entries are kept in another order than in `transformers`, first and second half of it in turn, so that rotating them
-is one product of complex numbers. Keys and values that one of the two has made are of no use to the other.
+The entries of queries and keys are kept in another order than in `transformers`: the first and the second half of a head in
+turn, so that turning them by their position is one product of complex numbers; and heads that ask the same keys apart, so that
+they are queries one below the other without a copy. Keys that one of the two has made are of no use to the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch.nn import functional as nn
 from transformers import LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+from bpo.policies.llama_layer import Layer, Shape, normed, turn
+from bpo.policies.llama_rows import Rows
+from bpo.policies.llama_tree import Tree, read_tree
+from bpo.policies.prefix_sharing import SharingPlan
 
 # Larger models spend their time in matrix products anyway, and the folded weights are a copy.
 MOST_PARAMETERS = 20_000_000
@@ -25,23 +31,6 @@ MOST_PARAMETERS = 20_000_000
 PLAIN = {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu", "pretraining_tp": 1, "attention_dropout": 0.0}
 # What may hold parameters.
 KNOWN = (torch.nn.Linear, torch.nn.Embedding, LlamaRMSNorm)
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """Folded weights of a layer, [out, in] each: queries, keys and values in one; gate and up in one."""
-
-    qkv: torch.Tensor
-    out: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
-
-
-@dataclass(frozen=True)
-class _Weights:
-    version: tuple
-    layers: tuple[_Layer, ...]
-    norm: torch.Tensor
 
 
 class Llama:
@@ -53,50 +42,11 @@ class Llama:
     def __init__(self, model: LlamaForCausalLM):
         config = model.config
         self._model = model.model
-        self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self._size = model.model.layers[0].self_attn.head_dim
-        self._eps = config.rms_norm_eps
-        self.kv_shape = (2 * config.num_hidden_layers, self._kv_heads, self._size)
-        # From the order of a head's entries in the model to the order here.
-        self._order = torch.arange(self._size).view(2, -1).T.flatten()
-        self._folded: _Weights | None = None
-        self._turns = torch.empty(0, self._size // 2, dtype=torch.complex64)
-
-    # --- weights
-
-    def _fold(self, version: tuple) -> _Weights:
-        if self._folded is None or self._folded.version != version:
-            layers = tuple(self._folded_layer(layer) for layer in self._model.layers)
-            self._folded = _Weights(version, layers, self._model.norm.weight.detach())
-        return self._folded
-
-    @torch.no_grad()
-    def _folded_layer(self, layer) -> _Layer:
-        attention, mlp = layer.self_attn, layer.mlp
-        queries = self._in_order(attention.q_proj.weight) * self._size**-0.5
-        keys = self._in_order(attention.k_proj.weight)
-        first, second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
-        return _Layer(
-            torch.cat([queries, keys, attention.v_proj.weight]) * first,
-            attention.o_proj.weight.detach(),
-            torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]) * second,
-            mlp.down_proj.weight.detach(),
-        )
-
-    def _in_order(self, weight: torch.Tensor) -> torch.Tensor:
-        """Rows of a projection to heads, in the order of entries that is used here."""
-        return weight.view(-1, self._size, weight.shape[1])[:, self._order].reshape(weight.shape)
-
-    def turns(self, length: int) -> torch.Tensor:
-        """complex64 [at least length, head size / 2], by what the entries of a head are turned at each position."""
-        if length > len(self._turns):
-            places = torch.arange(max(length, 2 * len(self._turns)))
-            # As the model computes them, in float32, so that both turn by the same angles.
-            cos, sin = self._model.rotary_emb(torch.empty(1), places[None])
-            self._turns = torch.complex(cos[0, :, : self._size // 2], sin[0, :, : self._size // 2])
-        return self._turns
-
-    # --- reading rows
+        size = model.model.layers[0].self_attn.head_dim
+        self.shape = Shape(config.num_attention_heads, config.num_key_value_heads, size, config.rms_norm_eps)
+        self.kv_shape = (2 * config.num_hidden_layers, self.shape.kv_heads, size)
+        self._folded: tuple[tuple, list[Layer]] = ((), [])
+        self._turns = torch.empty(0, size // 2, dtype=torch.complex64)
 
     @torch.no_grad()
     def append(
@@ -109,85 +59,60 @@ class Llama:
                  the new tokens are written there
         version  of the model's parameters (see `Net.version`)
         """
-        weights = self._fold(version)
-        rows = _Rows(tokens, lengths, buffer, self)
+        if self._folded[0] != version:
+            self._folded = (version, self._layers())
+        layers, shape = self._folded[1], self.shape
+        rows = Rows(tokens, lengths, buffer, shape)
+        turns = self._turned(rows.longest)[rows.places][:, None]
         x = self._model.embed_tokens.weight[rows.ids]
-        last = len(weights.layers) - 1
-        for number, layer in enumerate(weights.layers):
+        for number, layer in enumerate(layers):
             keys, values = buffer[2 * number], buffer[2 * number + 1]
-            projected = nn.linear(self._normed(x), layer.qkv)
-            heads = projected.view(len(x), -1, self._size)
-            turned = torch.view_as_complex(heads[:, : self._heads + self._kv_heads].unflatten(2, (-1, 2)))
-            turned.mul_(rows.turns)
-            rows.write(keys, heads[:, self._heads : -self._kv_heads])
-            rows.write(values, heads[:, -self._kv_heads :])
-            queries = heads[:, : self._heads]
-            if number == last:
+            heads = nn.linear(normed(x, shape.eps), layer.qkv).view(len(x), -1, shape.size)
+            turn(heads[:, : -shape.kv_heads], turns)
+            rows.write(keys, heads[:, shape.heads : -shape.kv_heads])
+            rows.write(values, heads[:, -shape.kv_heads :])
+            queries = heads[:, : shape.heads]
+            if number == len(layers) - 1:
                 x, queries, rows = x[rows.last], queries[rows.last], rows.of_last()
-            seen = rows.attend(queries, keys, values)
-            x = torch.addmm(x, seen, layer.out.T)
-            gate, up = nn.linear(self._normed(x), layer.gate_up).chunk(2, 1)
+            x = torch.addmm(x, rows.attend(queries, keys, values), layer.out.T)
+            gate, up = nn.linear(normed(x, shape.eps), layer.gate_up).chunk(2, 1)
             x.addmm_(nn.silu(gate).mul_(up), layer.down.T)
-        return self._normed(x).mul_(weights.norm)
+        return normed(x, shape.eps).mul_(self._model.norm.weight)
 
-    def _normed(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.rms_norm(x, x.shape[1:], None, self._eps)
+    def states(self, planned: SharingPlan, places: Sequence[tuple[int, int]]) -> torch.Tensor:
+        """States [n, size] at the (sequence, position) pairs `places`; differentiable."""
+        tree = Tree(planned, places, self.shape)
+        turns = self._turned(tree.longest)[tree.places][:, None]
+        return read_tree(tree, self.shape, turns, self._model.embed_tokens.weight, self._layers()) * self._model.norm.weight
 
+    def _layers(self) -> list[Layer]:
+        """The folded weights; differentiable."""
+        return [self._layer(layer) for layer in self._model.layers]
 
-class _Rows:
-    """New tokens of some rows, in one list, and how they lie in a rectangle of queries and in the rows' buffer."""
+    def _layer(self, layer) -> Layer:
+        shape, attention, mlp = self.shape, layer.self_attn, layer.mlp
+        first, second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
+        # [heads of keys, heads that ask them, halves, half a head, in]
+        split = (shape.kv_heads, -1, 2, shape.size // 2, len(first))
+        queries = attention.q_proj.weight.view(split).permute(1, 0, 3, 2, 4).reshape(-1, len(first)) * shape.size**-0.5
+        keys = attention.k_proj.weight.view(split).transpose(2, 3).reshape(-1, len(first))
+        out = attention.o_proj.weight.view(len(first), shape.kv_heads, shape.groups, shape.size).transpose(1, 2)
+        return Layer(
+            torch.cat([queries, keys, attention.v_proj.weight]) * first,
+            out.reshape(len(first), -1),
+            torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]) * second,
+            mlp.down_proj.weight,
+        )
 
-    def __init__(self, tokens: Sequence[Sequence[int]], lengths: Sequence[int], buffer: torch.Tensor, model: Llama):
-        self._groups = model._heads // model._kv_heads
-        self._kv_heads, self._size, columns = buffer.shape[2], buffer.shape[4], buffer.shape[3]
-        counts = torch.tensor([len(new) for new in tokens])
-        starts = torch.tensor(lengths)
-        ends = starts + counts
-        self.ids = torch.tensor([token for new in tokens for token in new])
-        of_row = torch.repeat_interleave(counts)
-        first = counts.cumsum(0) - counts
-        inside = torch.arange(len(self.ids)) - first[of_row]
-        places = starts[of_row] + inside
-        self.turns = model.turns(int(ends.max()))[places][:, None]
-        self.last = (first + counts - 1).clamp(min=0)
-        self._seen = int(ends.max())
-        self._count, self._width = len(tokens), int(counts.max())
-        heads = torch.arange(self._kv_heads) * columns
-        self._slots = (of_row[:, None] * (self._kv_heads * columns) + heads + places[:, None]).flatten()
-        self._full = len(self.ids) == self._count * self._width
-        self._at = of_row * self._width + inside
-        self._ends, self._counts = ends, counts
-        self._hidden = self._mask(starts[:, None] + torch.arange(self._width))
-
-    def of_last(self) -> _Rows:
-        """The same rows where each has one query, that of its last token."""
-        other = object.__new__(_Rows)
-        other.__dict__.update(self.__dict__)
-        other._width, other._full = 1, True
-        other._hidden = self._mask((self._ends - 1)[:, None])
-        return other
-
-    def _mask(self, places: torch.Tensor) -> torch.Tensor:
-        """Added to the scores, [rows, 1, groups x queries, columns]: nothing where a query at a place may look, else -inf."""
-        hidden = torch.arange(self._seen) > places[:, :, None]
-        mask = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
-        return mask.repeat(1, self._groups, 1)[:, None]
-
-    def write(self, where: torch.Tensor, new: torch.Tensor) -> None:
-        """Put the keys or values [tokens, heads, head size] of the new tokens into those of the rows."""
-        where.view(-1, self._size).index_copy_(0, self._slots, new.reshape(-1, self._size))
-
-    def attend(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """What the queries [tokens, heads, head size] see, [tokens, heads x head size]."""
-        shape = (self._count, self._width, self._kv_heads, self._groups, self._size)
-        if not self._full:
-            queries = queries.new_zeros(self._count * self._width, *queries.shape[1:]).index_copy_(0, self._at, queries)
-        # The heads of a group ask the same keys: they are queries one below the other.
-        asked = queries.view(shape).permute(0, 2, 3, 1, 4).reshape(self._count, self._kv_heads, -1, self._size)
-        keys, values = keys[:, :, : self._seen], values[:, :, : self._seen]
-        seen = nn.scaled_dot_product_attention(asked, keys, values, attn_mask=self._hidden, scale=1.0)
-        seen = seen.unflatten(2, (self._groups, self._width)).permute(0, 3, 1, 2, 4).reshape(self._count * self._width, -1)
-        return seen if self._full else seen[self._at]
+    @torch.no_grad()
+    def _turned(self, length: int) -> torch.Tensor:
+        """complex64 [at least length, head size / 2], by what the entries of a head are turned at each position."""
+        if length > len(self._turns):
+            places = torch.arange(max(length, 2 * len(self._turns)))
+            # As the model computes them, so that both turn by the same angles.
+            cos, sin = self._model.rotary_emb(torch.empty(1), places[None])
+            self._turns = torch.complex(cos[0, :, : self.shape.size // 2], sin[0, :, : self.shape.size // 2])
+        return self._turns
 
 
 def llama(model) -> Llama | None:

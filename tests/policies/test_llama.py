@@ -9,6 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCau
 
 from bpo.policies.llama import MOST_PARAMETERS, llama
 from bpo.policies.net import Net
+from bpo.policies.prefix_sharing import plan
 
 VOCABULARY = 60
 PLAIN = {"num_attention_heads": 4, "num_key_value_heads": 2}
@@ -96,3 +97,58 @@ def test_a_model_with_adapters_is_left_to_transformers():
     assert Net(lora.with_adapters(model, 2)).own is None
     # The same model, whose layers now are adapters.
     assert llama(model) is None
+
+
+FAMILIES = {
+    "a tree": [30, [25, 12, 9], [18, 5, [22, 7, 7, 30]], 40],
+    "two trees": [0, [40, *[20] * 6], [30, [25, 12, 9], 40], 33],
+    "nothing shared": [0, 9, 30, 1, 18],
+    "one sequence": [0, 25],
+}
+
+
+def sequences_of(shape, rng, prefix=()):
+    """Sequences from a nested shape: a number is a private ending of that length, a list begins with what its others share."""
+    if isinstance(shape, int):
+        return [prefix + tuple(rng.integers(VOCABULARY, size=shape).tolist())]
+    length, *children = shape
+    start = prefix + tuple(rng.integers(VOCABULARY, size=length).tolist())
+    return [row for child in children for row in sequences_of(child, rng, start)]
+
+
+def gradients(model, values, weights) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    (values * weights).sum().backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_log_probs_and_gradients_of_a_tree_are_those_of_transformers(shape, family):
+    model = model_of(**SHAPES[shape])
+    net, rng = Net(model), np.random.default_rng(3)
+    rows = sequences_of(FAMILIES[family], rng)
+    # Some places twice, in no order, as steps of several paths share their tokens.
+    places = [(i, int(p)) for i, row in enumerate(rows) for p in rng.integers(len(row), size=1 + len(row) // 4)]
+    places = [places[int(i)] for i in rng.permutation(len(places))]
+    targets = torch.tensor(rng.integers(VOCABULARY, size=len(places)))
+    weights = torch.tensor(rng.normal(size=len(places)), dtype=torch.float32)
+
+    def theirs(row):
+        return model(input_ids=torch.tensor([row])).logits[0].log_softmax(-1)
+
+    plain = [theirs(row) for row in rows]
+    expected = torch.stack([plain[row][place] for row, place in places])
+    wanted = gradients(model, expected[torch.arange(len(places)), targets], weights)
+    for shortest in (1, 16, 10_000):
+        states = net.own.states(plan(rows, shortest), places)
+        found = net.logits(states).log_softmax(-1)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        ours = gradients(model, found[torch.arange(len(places)), targets], weights)
+        for name, gradient in wanted.items():
+            scale = max(1.0, float(gradient.abs().max()))
+            torch.testing.assert_close(ours[name] / scale, gradient / scale, atol=1e-5, rtol=0, msg=name)
+    with torch.no_grad():
+        again = net.logits(net.own.states(plan(rows, 16), places)).log_softmax(-1)
+    assert not again.requires_grad
+    torch.testing.assert_close(again, expected.detach(), atol=1e-5, rtol=0)

@@ -41,7 +41,7 @@ class Method:
     parameters  every parameter; no others are accepted
     growth      parameters -> Growth: where the tree grows
     credit      parameters -> credit rule of a batch (see credit.per_task): who gets credit
-    objective   parameters -> loss (see objective.py): how the policy moves; clip and KL weight belong to the run, so that
+    objective   parameters -> loss (see `bpo.objective`): how the policy moves; clip and KL weight belong to the run, so that
                 methods share them
     citation    where the method comes from
     fidelity    how far this follows its source, and what is our own reading

@@ -101,7 +101,7 @@ class RunConfig:
     @property
     def hash(self) -> str:
         """Eight hex digits of the content, seed aside."""
-        content = {**self.plain(), "seed": None, "parameters": dict(self.recipe().parameters)}
+        content = {**self.plain(), "seed": None, "parameters": METHODS[self.method].naming(self.recipe().parameters)}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
     @property

@@ -15,6 +15,7 @@ from bpo.errors import choose
 from bpo.evaluate import by_type, evaluate, panel, plain, success
 from bpo.files import locked, to_json
 from bpo.initial import initial_policy
+from bpo.mechanism import inactive
 from bpo.policy import Policy
 from bpo.preflight import check_run
 from bpo.provenance import code_fingerprint, record, start_fingerprint
@@ -87,6 +88,7 @@ def run(
         "name": config.name,
         "origin": record(config, code_fingerprint(config)),
         "metrics": [{key: value for key, value in row.items() if key != "seconds"} for row in metrics],
+        "inactive": inactive(trainer.method.mechanism, metrics),
         "noise": [asdict(draw) for draw in draws],
         "noise_tasks": noise_tasks if noise_draws else 0,
         "evaluation": splits,

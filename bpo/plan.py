@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpo.builder import Draw, TreeBuilder
+from bpo.credit.record import SPREAD
 from bpo.policy import Decision
 from bpo.select import Boundary, CausalSelector, PostHocSelector, windowed
 from bpo.tree import ROOT, Tree
@@ -161,6 +162,13 @@ class CausalPlan(SelectorPlan):
         selector = self.growth.selector
         assert isinstance(selector, CausalSelector)
         return selector.fires(boundary, last)
+
+
+class ContrastPlan(CausalPlan):
+    """Sets a tree aside whose leaves all have the same return: with independent rollouts it has nothing to say."""
+
+    def replaces(self, tree: Tree) -> bool:
+        return bool(np.ptp(tree.returns[tree.leaves]) <= SPREAD)
 
 
 class PostHocPlan(SelectorPlan):

@@ -2,20 +2,27 @@
 
 from bpo.credit.literal import bpo
 from bpo.credit.record import SPREAD, Credit, CreditRule, declared, leave_one_out, per_task, reads
-from bpo.credit.rollouts import drgrpo, grpo, rloo
+from bpo.credit.rollouts import drgrpo, grpo, raw, rloo
 from bpo.credit.splitting import bpo_split
+from bpo.credit.weighing import WEIGHINGS, Weighing, by_cap
+from bpo.credit.whitening import whitened
 
 __all__ = [
     "SPREAD",
+    "WEIGHINGS",
     "Credit",
     "CreditRule",
+    "Weighing",
     "bpo",
     "bpo_split",
+    "by_cap",
     "declared",
     "drgrpo",
     "grpo",
     "leave_one_out",
     "per_task",
+    "raw",
     "reads",
     "rloo",
+    "whitened",
 ]

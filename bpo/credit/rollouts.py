@@ -21,13 +21,21 @@ def rloo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
 
 
 @reads("returns")
-def grpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
-    """Group-normalised advantage (R - mean) / std with the population std (arXiv 2402.03300; BPO's Eq. 2).
+def raw(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
+    """The return itself, without a baseline (Williams 1992); shape and weights of `rloo`. Unbiased."""
+    return [over_rollouts(tree, lambda g: g) for tree in trees]
 
-    Same shape and weights as `rloo` (sum over steps, mean over rollouts: no division by the response length). Biased: the
-    own return is in mean and std.
+
+@reads("returns")
+def grpo(trees: Sequence[Tree], running: float | None = None, *, std: str = "population") -> list[Credit]:
+    """Group-normalised advantage (R - mean) / std (arXiv 2402.03300; BPO's Eq. 2).
+
+    `std` is "population", divided by N as the paper writes it, or "sample", by N - 1 as in most released code: every advantage
+    is then smaller by sqrt((N-1)/N). Same shape and weights as `rloo` (sum over steps, mean over rollouts: no division by the
+    response length). Biased: the own return is in mean and std.
     """
-    return [over_rollouts(tree, lambda g: (g - g.mean()) / g.std()) for tree in trees]
+    ddof = {"population": 0, "sample": 1}[std]
+    return [over_rollouts(tree, lambda g: (g - g.mean()) / g.std(ddof=ddof)) for tree in trees]
 
 
 @reads("returns")

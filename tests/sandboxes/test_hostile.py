@@ -7,6 +7,7 @@ one. Only boxes of uids that resource limits bind are attacked with process and 
 import contextlib
 import functools
 import json
+import math
 import os
 import pickle
 import shutil
@@ -23,7 +24,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="boxes need Linux")
 
-from bpo.sandboxes.shell import Limits, landlock_runner, open_workspace, syscalls, tiers  # noqa: E402
+from bpo.sandboxes.shell import Limits, landlock_runner, launch, open_workspace, syscalls, tiers  # noqa: E402
 from bpo.sandboxes.shell.layers import compared  # noqa: E402
 from tests.sandboxes.attacks import ATTACKS, DRIVER  # noqa: E402
 
@@ -689,6 +690,36 @@ def test_a_tree_of_any_depth_is_measured_told_forked_and_removed(attack):
             assert box.run("rm -rf ddd*", seconds=60).code == 0
 
     attack(work, disk=14 * MiB)
+
+
+@hosts
+def test_a_deep_tree_of_an_earlier_state_can_be_removed(attack, monkeypatch):
+    """An overlay moves each folder of it on the way, and the walk that counts what lies there meets that."""
+    monkeypatch.setattr(launch, "LOOK", 0.004)
+    monkeypatch.setattr(launch, "SHARE", 0.9)
+
+    def work(box, place):
+        assert box.execute(("/usr/bin/python3", "-I", "-c", DEEP, "0"), seconds=30).ended == "exit"
+        (fork,) = box.fork()
+        with fork:
+            assert box.run("rm -rf ddd*", seconds=60).ended == "exit"
+            assert fork.run("rm -rf ddd*", seconds=60).ended == "exit"
+
+    attack(work, disk=14 * MiB)
+
+
+@pytest.mark.parametrize(("hidden", "ended"), [(math.inf, "disk"), (0.5, "exit")])
+def test_folders_that_never_stand_still_count_as_full(hidden, ended, monkeypatch, tmp_path):
+    monkeypatch.setattr(launch, "HIDDEN", 1.0)
+    start = time.monotonic()
+
+    def written(most):
+        return math.inf if most < math.inf and time.monotonic() - start < hidden else 0.0
+
+    process = launch.Process(["/bin/sleep", "2.5" if ended == "exit" else "30"], b"", ())
+    result = process.run(Limits(seconds=60), written, tmp_path)
+    assert result.ended == ended
+    assert result.seconds < 10
 
 
 @hosts

@@ -20,6 +20,9 @@ from bpo.sandboxes.shell.usage import Usage, available, free, usage
 LOOK, SHARE, LONGEST = 0.05, 0.1, 1.0
 # Seconds that a box is given to be gone, once it has been told to.
 PATIENCE = 10.0
+# Seconds for which folders may be moved without a pause, so that what is in them cannot be counted: removing a deep tree of an
+# overlay's lower layers moves each of its folders, and so does somebody who hides what they write.
+HIDDEN = 5.0
 # A box is stopped when the host itself has less than this left of memory or of disk, whoever took it.
 RESERVE = 256 * 2**20
 CHUNK = 2**16
@@ -79,7 +82,8 @@ class Process:
     def run(self, limits: Limits, written: Callable[[float], float], store: Path) -> Result:
         """Wait for the end, or bring it about; whatever happens here, nothing of the process is left afterwards.
 
-        written  bytes that lie where the command may write; what is told of more than its argument need not be exact
+        written  bytes that lie where the command may write; what is told of more than its argument need not be exact, and it is
+                 infinite where they cannot be counted now
         store    a path on the file system that it writes to
         """
         start = time.perf_counter()
@@ -88,7 +92,7 @@ class Process:
                 self._gate.started()
             # What earlier commands have left does not stop one that clears it away.
             most = max(limits.disk, written(math.inf))
-            ended = self._watch(limits, lambda held: written(most) + held.unnamed > most, store)
+            ended = self._watch(limits, lambda held: written(most) + held.unnamed, most, store)
         finally:
             self._stop()
         if ended == "exit":
@@ -103,8 +107,10 @@ class Process:
         raw = bytes(self.output)
         return Result(code, raw.decode(errors="replace"), ended, time.perf_counter() - start, raw)
 
-    def _watch(self, limits: Limits, full: Callable[[Usage], bool], store: Path) -> str:
+    def _watch(self, limits: Limits, taken: Callable[[Usage], float], most: float, store: Path) -> str:
         end = time.monotonic() + limits.seconds
+        free_before = free(store)
+        hidden_since: float | None = None
         look_at_memory = look_at_disk = time.monotonic() + LOOK
         gone = os.pidfd_open(self._popen.pid)
         with contextlib.closing(selectors.DefaultSelector()) as waiting:
@@ -126,7 +132,12 @@ class Process:
                             return "memory"
                         look_at_memory = _next(now)
                         if now >= look_at_disk:
-                            if full(held) or free(store) < RESERVE:
+                            size, left = taken(held), free(store)
+                            hidden_since = (hidden_since or now) if size == math.inf else None
+                            if size == math.inf:
+                                # What others on this host write meanwhile counts as well, since nothing better is known.
+                                size = math.inf if now - hidden_since > HIDDEN else free_before - left
+                            if size > most or left < RESERVE:
                                 return "disk"
                             look_at_disk = _next(now)
                     for key, _ in waiting.select(min(LOOK, max(1e-3, end - now))):

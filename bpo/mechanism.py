@@ -68,6 +68,10 @@ def _forks(seen: Seen) -> float:
     return sum(point != ROOT for tree in seen.trees for point in tree.branch_points)
 
 
+def _values(seen: Seen) -> float:
+    return sum(len(begun) > 0 for tree in seen.trees for begun in tree.auxiliary_children)
+
+
 def _replaced(seen: Seen) -> float:
     return len({tree.task for tree in seen.trees} - set(seen.asked))
 
@@ -75,3 +79,4 @@ def _replaced(seen: Seen) -> float:
 CONTRAST = Mechanism("trees with an advantage that is not zero", _contrast)
 FORKS = Mechanism("branch points below the root", _forks)
 REPLACED = Mechanism("tasks that took the place of one that was set aside", _replaced)
+VALUES = Mechanism("states whose value auxiliary rollouts estimated", _values)

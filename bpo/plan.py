@@ -171,6 +171,22 @@ class ContrastPlan(CausalPlan):
         return bool(np.ptp(tree.returns[tree.leaves]) <= SPREAD)
 
 
+class ValuePlan(CausalPlan):
+    """Adds `count` auxiliary rollouts from the state of every `every`-th trained action of a path: they estimate its value."""
+
+    def __init__(self, growth: Growth, count: int, every: int = 1):
+        super().__init__(growth)
+        self.count, self.every = count, every
+
+    def _after(self, forest: Forest, drawn: Drawn) -> list[Fork]:
+        if drawn.auxiliary:
+            return []
+        wanted = super()._after(forest, drawn)
+        if drawn.rank == 0 and forest.trees[drawn.tree].depth[drawn.node] % self.every == 0:
+            wanted.append(Fork(drawn.tree, drawn.node, self.count, trained=False))
+        return wanted
+
+
 class PostHocPlan(SelectorPlan):
     """Forks where the selector ranks the boundaries of a finished backbone highest; all children share evenly."""
 

@@ -6,6 +6,7 @@ import ast
 import itertools
 import json
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def tree_of(raw: dict) -> Tree:
         entropy=np.where(column("ended", bool), np.nan, 0.5),
         actions=np.where(column("ended", bool), 0, 2),
         position=np.zeros(len(nodes), np.int64),
-        steps=tuple(None if node["parent"] == NO_PARENT else step(number, node) for number, node in enumerate(nodes)),
+        steps=tuple(None if node["parent"] == NO_PARENT else step(number, node, nodes) for number, node in enumerate(nodes)),
         outcome=({},) * len(nodes),
         auxiliary=column("auxiliary", bool),
         ended=column("ended", bool),
@@ -56,10 +57,21 @@ def tree_of(raw: dict) -> Tree:
     return tree
 
 
-def step(number: int, node: dict) -> Step:
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A context: what was observed, and what a policy says of the tokens that follow."""
+
+    text: str
+    tokens: list[list[float]]
+
+
+def step(number: int, node: dict, nodes: list[dict]) -> Step:
     old = tuple(token[0] for token in node["tokens"])
     count = len(old)
-    return Step(node, Decision(f"action {number}", tuple(range(count)), old, ((0, 1, 2),) * count, 0.5))
+    return Step(
+        Shown(str(nodes[node["parent"]]["state"]), node["tokens"]),
+        Decision(f"action {number}", tuple(range(count)), old, ((0, 1, 2),) * count, 0.5),
+    )
 
 
 class Recorded:
@@ -69,8 +81,8 @@ class Recorded:
         self.column, self.taken = column, []
 
     def logprob(self, steps):
-        values = [token[self.column] for context, _ in steps for token in context["tokens"]]
-        owner = [i for i, (context, _) in enumerate(steps) for _ in context["tokens"]]
+        values = [token[self.column] for context, _ in steps for token in context.tokens]
+        owner = [i for i, (context, _) in enumerate(steps) for _ in context.tokens]
         leaf = torch.tensor(values, dtype=torch.float64, requires_grad=True)
         self.taken.append((steps, leaf))
         return leaf, torch.tensor(owner)

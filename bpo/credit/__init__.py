@@ -1,9 +1,11 @@
 """Who gets credit: one pure function per rule, from leaf returns to an advantage and a weight per edge (see `record`)."""
 
+from bpo.credit.anchors import gigpo
 from bpo.credit.literal import bpo
 from bpo.credit.record import SPREAD, Credit, CreditRule, declared, leave_one_out, per_task, reads
 from bpo.credit.rollouts import drgrpo, grpo, raw, rloo
 from bpo.credit.splitting import bpo_split
+from bpo.credit.values import vineppo
 from bpo.credit.weighing import WEIGHINGS, Weighing, by_cap
 from bpo.credit.whitening import whitened
 
@@ -18,11 +20,13 @@ __all__ = [
     "by_cap",
     "declared",
     "drgrpo",
+    "gigpo",
     "grpo",
     "leave_one_out",
     "per_task",
     "raw",
     "reads",
     "rloo",
+    "vineppo",
     "whitened",
 ]

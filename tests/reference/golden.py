@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -180,6 +181,46 @@ def splitting(shrink: float = 0.0) -> Callable[[tuple[int, ...]], Numbers]:
     return lambda trees: {(t, n): FOREST[t].value(n) - baseline(t, n) for t in trees for n in FOREST[t].edges()}
 
 
+def vine(trees: tuple[int, ...]) -> Numbers:
+    """r + V(s') - V(s), with V the mean of what auxiliary rollouts gained from the state on, and 0 at the end."""
+
+    def worth(tree: Tree, node: int) -> float:
+        starts = [n for n in range(1, len(tree.nodes)) if tree[n]["auxiliary"] and tree[n]["parent"] == node]
+        return 0.0 if tree[node]["ended"] else mean([sum(tree[m]["reward"] for m in tree.main(n)) for n in starts])
+
+    return {
+        (t, n): FOREST[t][n]["reward"] + worth(FOREST[t], n) - worth(FOREST[t], FOREST[t][n]["parent"])
+        for t in trees
+        for n in FOREST[t].edges()
+    }
+
+
+def anchored(
+    ddof: int | None = 1, by_step: bool = True, omega: float = 1.0, ratio: float = 1.0
+) -> Callable[[tuple[int, ...]], Numbers]:
+    """(R - mean) / std of the rollouts, plus omega times the same of R_t among steps from one state (gamma = 0.95)."""
+
+    def standing(values: list[float], x: float) -> float:
+        if len(values) < 2 or max(values) == min(values):
+            return 0.0
+        return (x - mean(values)) / (1.0 if ddof is None else std(values, ddof))
+
+    def numbers(trees: tuple[int, ...]) -> Numbers:
+        found: Numbers = {}
+        for t in trees:
+            tree = FOREST[t]
+            edges = tree.edges()
+            totals = [tree.outcome(n) for n in (edges if by_step else tree.children(0))]
+            later = {n: sum(0.95**k * tree[m]["reward"] for k, m in enumerate(tree.main(n))) for n in edges}
+            seen = {n: tree[tree[n]["parent"]]["state"] for n in edges}
+            for n in edges:
+                group = [m for m in edges if SequenceMatcher(None, seen[m], seen[n]).ratio() >= ratio]
+                found[t, n] = standing(totals, tree.outcome(n)) + omega * standing([later[m] for m in group], later[n])
+        return found
+
+    return numbers
+
+
 def clipped(high: float | None = None, dual: float | None = None) -> Callable[[float, list[float]], tuple[float, float]]:
     """PPO's loss of one token with advantage a, and its derivative by the log-probability: -min(r a, clip(r) a) + beta k3."""
 
@@ -233,6 +274,18 @@ CASES = {
     "reinforcepp, no baseline": Case("reinforcepp", whitened(returned), parameters={"baseline": "none"}),
     "dapo": Case("dapo", standard, per_token, clipped(high=0.28)),
     "dapo, dual clip": Case("dapo", standard, per_token, clipped(high=0.28, dual=3.0), parameters={"dual": 3.0}),
+    "vineppo": Case("vineppo", vine),
+    "gigpo": Case("gigpo", anchored()),
+    "gigpo, statistics of rollouts": Case("gigpo", anchored(by_step=False), parameters={"over": "rollouts"}),
+    "gigpo, without std": Case("gigpo", anchored(None), parameters={"std": "none"}),
+    "gigpo, population std": Case("gigpo", anchored(0), parameters={"std": "population"}),
+    "gigpo, similar states": Case("gigpo", anchored(ratio=0.95), parameters={"anchor": "similar"}),
+    "gigpo, states of the sandbox": Case(
+        "gigpo",
+        anchored(),
+        parameters={"anchor": "state"},
+        same_as={"gigpo": "the recorded states have one text each"},
+    ),
     "bpo": Case("bpo", literal(), own, trees=ALL),
     "bpo, zero suffix": Case("bpo", literal("zero"), own, trees=ALL, parameters={"suffix": "zero"}),
     "bpo, nearest suffix": Case("bpo", literal("nearest"), own, trees=ALL, parameters={"suffix": "nearest"}),

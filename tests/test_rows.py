@@ -41,7 +41,7 @@ def surrogate(trees, credits):
 
 
 # Objectives whose gradient at ratio 1 is another one.
-FACTORS = {}
+FACTORS = {"rebel": lambda trees, credits: [4 * 8 / 7 * factor for factor in surrogate(trees, credits)]}
 
 
 def by_hand(policy, factors, trees) -> dict[str, np.ndarray]:
@@ -97,7 +97,7 @@ def test_a_resumed_run_agrees_with_an_undisturbed_one(method, tmp_path):
 
 # Runs in which every mechanism of a row has to act: flat groups among others, and ratios that leave 1.
 BINARY = [0, 0, 0, 0, 0, 1, 1, 1]
-ACTING = {"dapo": [{"returns": 3, "dual": 1.01}]}
+ACTING = {"rebel": [{}, {"form": "pairs"}], "dppo": [{}, {"divergence": "kl"}], "dapo": [{"returns": 3, "dual": 1.01}]}
 
 
 @pytest.mark.parametrize(("method", "parameters"), [(m, p) for m in METHODS for p in ACTING.get(m, [{}])])

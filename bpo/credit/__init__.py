@@ -3,7 +3,7 @@
 from bpo.credit.anchors import gigpo
 from bpo.credit.literal import bpo
 from bpo.credit.record import SPREAD, Credit, CreditRule, declared, leave_one_out, per_task, reads
-from bpo.credit.rollouts import drgrpo, grpo, raw, rloo
+from bpo.credit.rollouts import drgrpo, grpo, raw, rloo, within
 from bpo.credit.splitting import bpo_split
 from bpo.credit.values import vineppo
 from bpo.credit.weighing import WEIGHINGS, Weighing, by_cap
@@ -29,4 +29,5 @@ __all__ = [
     "rloo",
     "vineppo",
     "whitened",
+    "within",
 ]

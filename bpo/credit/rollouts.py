@@ -47,6 +47,15 @@ def drgrpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     return [over_rollouts(tree, lambda g: g - g.mean()) for tree in trees]
 
 
+@reads("returns", "order")
+def within(trees: Sequence[Tree], running: float | None = None, *, size: int) -> list[Credit]:
+    """Return minus the mean of its group of `size` rollouts, in order of drawing; size 2 are pairs, size N is `drgrpo`.
+
+    A group without spread sends nothing. Biased by the factor (size-1)/size. Errors: ValueError where groups do not come out.
+    """
+    return [_within(tree, size) for tree in trees]
+
+
 def over_rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Credit:
     require_finished(tree)
     children = tree.children[ROOT]
@@ -60,3 +69,17 @@ def over_rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) ->
         for node in tree.main_path(child):
             advantage[node], has_signal[node] = value, spread
     return Credit(advantage, trained(tree, tree.mass), has_signal)
+
+
+def _within(tree: Tree, size: int) -> Credit:
+    children = tree.children[ROOT]
+    if len(children) % size:
+        raise ValueError(f"{tree.task}: {len(children)} rollouts are no groups of {size}")
+    returns = np.array([tree.returns[tree.main_leaf(child)] for child in children]).reshape(-1, size)
+    found = over_rollouts(tree, lambda g: (returns - returns.mean(axis=1, keepdims=True)).ravel())
+    flat = np.repeat(np.ptp(returns, axis=1) <= SPREAD, size)
+    for child, without in zip(children, flat, strict=True):
+        if without:
+            path = tree.main_path(child)
+            found.advantage[path], found.has_signal[path] = 0.0, False
+    return found

@@ -35,7 +35,6 @@ def ppo_clip(
     facts = {
         "clipped": ((bounded * gain) < (ratio * gain)).sum().item(),
         "tokens": len(values),
-        "approx_kl": k3(old, values.detach()).sum().item(),
     }
     if high is not None:
         facts["clipped_high"] = ((bounded < ratio) & (gain > 0)).sum().item()
@@ -43,10 +42,15 @@ def ppo_clip(
         at_bound = (gain < 0) & (surrogate < dual * gain)
         facts["clipped_dual"] = at_bound.sum().item()
         surrogate = surrogate.where(~at_bound, dual * gain)
-    loss = -(weight[owner] * surrogate).sum()
+    return with_kl(tokens, -(weight[owner] * surrogate).sum(), facts, beta)
+
+
+def with_kl(tokens: Tokens, loss: Any, facts: dict[str, Any], beta: float) -> tuple[Any, dict[str, Any]]:
+    """The loss plus beta times the weighted `k3` to the reference, and the facts with `approx_kl` and `kl`."""
+    facts = {**facts, "approx_kl": k3(tokens.old, tokens.values.detach()).sum().item()}
     if beta > 0:
-        kl = k3(values, tokens.reference)
-        loss = loss + beta * (weight[owner] * kl).sum()
+        kl = k3(tokens.values, tokens.reference)
+        loss = loss + beta * (tokens.weight[tokens.owner] * kl).sum()
         facts["kl"] = kl.detach().sum().item()
     return loss, facts
 

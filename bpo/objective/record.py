@@ -29,8 +29,9 @@ class Tokens:
     reference          float [T]  log-probs under the frozen reference, or None
     owner              int64 [T]  the edge each token belongs to
     advantage, weight  float [E]  from the credit rule; edges without a signal (see `bpo.credit`) are left out
-    parent             int64 [E]  the edge before it on its path; -1 where none is here
-    rollout            int64 [E]  the rollout that drew it first: a path from the fork that began it to its leaf
+    parent             int64 [E]  the nearest edge before it on its path that is here; -1 where none is
+    rollout            int64 [E]  the rollout that drew it first, a path from the fork that began it to its leaf: counted over
+                                  the trained ones of all trees of the update, in order of drawing
     tree               int64 [E]  the tree it belongs to
     """
 

@@ -237,10 +237,74 @@ def clipped(high: float | None = None, dual: float | None = None) -> Callable[[f
     return loss
 
 
+def divergence(kl: bool = False) -> Callable[[float, list[float]], tuple[float, float]]:
+    """-(a * ratio) log pi with the ratio held fixed, 0 where the probability has moved too far in the advantage's direction."""
+
+    def loss(a: float, token: list[float]) -> tuple[float, float]:
+        old, new, reference = token
+        p, q = math.exp(new), math.exp(old)
+        far = (q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p)) > 0.05) if kl else abs(p - q) > 0.15
+        out = far and ((a > 0 and p > q) or (a < 0 and p < q))
+        slope = 0.0 if out else -a * min(p / q, 10.0)
+        d = reference - new
+        return slope * new + BETA * (math.exp(d) - d - 1), slope + BETA * (1 - math.exp(d))
+
+    return loss
+
+
+def prefixes(t: int, advantages: Numbers, weight: Callable[[int, int], float]) -> tuple[float, dict[int, list[float]]]:
+    """The ratio of all tokens up to each, log-bounds -0.025 sqrt(t) and 0.05 sqrt(t), dual bound at the upper one."""
+    tree, total, slopes = FOREST[t], 0.0, {}
+    for n in tree.edges():
+        earlier = [token for m in tree.above(n)[:-1] for token in tree[m]["tokens"]]
+        slopes[n] = []
+        for i, (_, new, reference) in enumerate(tree[n]["tokens"]):
+            walk = [*earlier, *tree[n]["tokens"][: i + 1]]
+            moved, place, a = min(sum(b - c for c, b, _ in walk), 10.0), len(walk), advantages[t, n]
+            ratio, most = math.exp(moved), math.exp(0.05 * math.sqrt(place))
+            bounded = math.exp(min(max(moved, -0.025 * math.sqrt(place)), 0.05 * math.sqrt(place)))
+            gain, slope = (ratio * a, ratio * a) if ratio * a <= bounded * a else (bounded * a, 0.0)
+            if a < 0 and gain < most * a:
+                gain, slope = most * a, 0.0
+            d = reference - new
+            total += weight(t, n) * (-gain + BETA * (math.exp(d) - d - 1))
+            slopes[n].append(weight(t, n) * (-slope + BETA * (1 - math.exp(d))))
+    return total, slopes
+
+
+def regression(size: int) -> Callable[..., tuple[float, dict[int, list[float]]]]:
+    """Mean over the pairs of each group of (d_i - d_j - (R_i - R_j))^2, and over groups; the KL has the rollouts' weight."""
+
+    def joint(t: int, _advantages: Numbers, weight: Callable[[int, int], float]) -> tuple[float, dict[int, list[float]]]:
+        tree = FOREST[t]
+        starts = tree.children(0)
+        moved = [sum(b - c for m in tree.main(n) for c, b, _ in tree[m]["tokens"]) for n in starts]
+        groups = [range(first, first + size) for first in range(0, len(starts), size)]
+        total, pull = 0.0, [0.0] * len(starts)
+        for group in groups:
+            pairs = [(i, j) for i in group for j in group if i < j]
+            for i, j in pairs:
+                rest = moved[i] - moved[j] - (tree.outcome(starts[i]) - tree.outcome(starts[j]))
+                share = 1 / len(pairs) / len(groups)
+                total += share * rest**2
+                pull[i] += 2 * share * rest
+                pull[j] -= 2 * share * rest
+        slopes = {}
+        for n in tree.edges():
+            gaps = [reference - new for _, new, reference in tree[n]["tokens"]]
+            total += weight(t, n) * BETA * sum(math.exp(d) - d - 1 for d in gaps)
+            own = pull[starts.index(tree.rollout(n))]
+            slopes[n] = [own + weight(t, n) * BETA * (1 - math.exp(d)) for d in gaps]
+        return total, slopes
+
+    return joint
+
+
 @dataclass(frozen=True)
 class Case:
     """A method with some parameters: advantage and weight of every edge, loss of every token.
 
+    joint    instead of `loss`: the weighted loss of all tokens of a tree, and its derivatives by node
     same_as  a case with the same numbers, and why the two must be the same
     """
 
@@ -249,6 +313,7 @@ class Case:
     weight: Callable[[int, int], float] = share
     loss: Callable[[float, list[float]], tuple[float, float]] = field(default_factory=clipped)
     trees: tuple[int, ...] = INDEPENDENT
+    joint: Callable[..., tuple[float, dict[int, list[float]]]] | None = None
     parameters: dict = field(default_factory=dict)
     same_as: dict[str, str] = field(default_factory=dict)
 
@@ -261,6 +326,7 @@ loo = rollouts(lambda g, i: g[i] - (sum(g) - g[i]) / (len(g) - 1))
 centred = rollouts(lambda g, i: g[i] - mean(g))
 standard = rollouts(lambda g, i: (g[i] - mean(g)) / std(g))
 sample = rollouts(lambda g, i: (g[i] - mean(g)) / std(g, 1))
+paired = rollouts(lambda g, i: (g[i] - g[i + 1 - 2 * (i % 2)]) / 2)
 returned = rollouts(lambda g, i: g[i])
 
 CASES = {
@@ -286,6 +352,11 @@ CASES = {
         parameters={"anchor": "state"},
         same_as={"gigpo": "the recorded states have one text each"},
     ),
+    "ctpo": Case("ctpo", standard, joint=prefixes),
+    "dppo": Case("dppo", centred, loss=divergence()),
+    "dppo, KL": Case("dppo", centred, loss=divergence(kl=True), parameters={"divergence": "kl"}),
+    "rebel": Case("rebel", centred, joint=regression(4), parameters={"returns": 4}),
+    "rebel, pairs": Case("rebel", paired, joint=regression(2), parameters={"form": "pairs"}),
     "bpo": Case("bpo", literal(), own, trees=ALL),
     "bpo, zero suffix": Case("bpo", literal("zero"), own, trees=ALL, parameters={"suffix": "zero"}),
     "bpo, nearest suffix": Case("bpo", literal("nearest"), own, trees=ALL, parameters={"suffix": "nearest"}),
@@ -304,6 +375,11 @@ def worked_out(case: Case) -> dict:
         tree, trained = FOREST[t], FOREST[t].edges()
         advantages.append([by_edge[t, n] if n in trained else 0.0 for n in range(len(tree.nodes))])
         weights.append([case.weight(t, n) if n in trained else 0.0 for n in range(len(tree.nodes))])
+        if case.joint is not None:
+            loss, slopes_of = case.joint(t, by_edge, case.weight)
+            total += loss
+            slopes.append([[x / len(case.trees) for x in slopes_of.get(n, [])] for n in range(len(tree.nodes))])
+            continue
         row = []
         for n in range(len(tree.nodes)):
             parts = [case.loss(advantages[-1][n], token) for token in tree[n]["tokens"]] if n in trained else []

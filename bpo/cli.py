@@ -93,6 +93,8 @@ def train(
         score = f", score {100 * graded:.1f}" if graded != scores["success"] else ""
         kinds = ", ".join(f"{kind} {100 * value:.0f} % of {count}" for kind, (value, count) in scores["by_type"].items())
         say(f"{split}: success {100 * scores['success']:.1f} %{score} ({kinds})")
+    for name in result.get("inactive", ()):
+        say(f"inactive: {name} ({config.recipe().mechanism[name].meaning}) never happened in this run")
     say(f"run folder: {folder}")
 
 

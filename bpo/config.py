@@ -73,7 +73,10 @@ class Settings:
 
 
 # Settings that runs did not always have. At these values a run is what it was without them, and has the same name and hash.
-LATER = {"settings": {"mini_batches": 1, "train_tasks": 0, "curve_samples": 1}, "warm_start": {"per_seed": False}}
+LATER: Mapping[str, Mapping[str, Any]] = {
+    "settings": {"mini_batches": 1, "train_tasks": 0, "curve_samples": 1},
+    "warm_start": {"per_seed": False},
+}
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class RunConfig:
     @property
     def hash(self) -> str:
         """Eight hex digits of the content, seed aside."""
-        content = {**self.plain(), "seed": None, "parameters": dict(self.recipe().parameters)}
+        content = {**self.plain(), "seed": None, "parameters": METHODS[self.method].naming(self.recipe().parameters)}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
     @property

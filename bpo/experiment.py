@@ -15,6 +15,7 @@ from bpo.errors import choose
 from bpo.evaluate import by_type, evaluate, plain, success
 from bpo.files import locked, to_json
 from bpo.initial import initial_policy
+from bpo.mechanism import inactive
 from bpo.policy import Policy
 from bpo.pool import evaluation_tasks, tasks_of
 from bpo.preflight import check_run
@@ -88,6 +89,7 @@ def run(
         "name": config.name,
         "origin": record(config, code_fingerprint(config)),
         "metrics": [{key: value for key, value in row.items() if key != "seconds"} for row in metrics],
+        "inactive": inactive(trainer.method.mechanism, metrics),
         "noise": measured,
         "evaluation": splits,
         "ledger": {key: value for key, value in asdict(trainer.ledger).items() if not key.endswith("_s")},

@@ -20,6 +20,7 @@ from bpo.errors import BadInput
 from bpo.evaluate import evaluate, success
 from bpo.files import published, write_atomically
 from bpo.initial import initial_policy
+from bpo.mechanism import FIRED, Seen, fired
 from bpo.policy import Policy
 from bpo.pool import tasks_of, training_tasks
 from bpo.provenance import code_fingerprint, record
@@ -133,7 +134,8 @@ class Trainer:
         ledger.update_s = time.perf_counter() - start
         self.ledger = self.ledger + ledger
         self.done += 1
-        row = self._row(trees, credits, facts, ledger)
+        seen = Seen(tasks, trees, credits, facts)
+        row = {**self._row(trees, credits, facts, ledger), FIRED: fired(self.method.mechanism, seen)}
         return row, tree_log.of_update(self.done, self.config.method, trees, credits)
 
     def curve(self) -> dict[str, Any]:
@@ -225,6 +227,7 @@ class Trainer:
     def _log(self, row: dict[str, Any], writer: Any) -> None:
         append_row(self.folder / "metrics.jsonl", row)
         flat = {**row, **row.get("ledger", {}), **{f"seconds/{k}": v for k, v in row.get("seconds", {}).items()}}
+        flat |= {f"{FIRED}/{k}": v for k, v in row.get(FIRED, {}).items()}
         for name, value in flat.items():
             if isinstance(value, int | float) and name != "update":
                 writer.add_scalar(name, value, row["update"])

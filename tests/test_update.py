@@ -104,7 +104,9 @@ def test_tokens_know_the_edge_before_them_their_rollout_and_their_tree():
     for edge, (t, node) in enumerate(kept):
         parent = int(trees[t].parent[node])
         assert batch.tree[edge] == t
-        assert batch.parent[edge] == (kept.index((t, parent)) if (t, parent) in kept else -1)
+        while parent > 0 and (t, parent) not in kept:
+            parent = int(trees[t].parent[parent])
+        assert batch.parent[edge] == (kept.index((t, parent)) if parent > 0 else -1)
         main = trees[t].main_path(node)
         same = [other for other, (s, n) in enumerate(kept) if s == t and n in main]
         assert {batch.rollout[other] for other in same} == {batch.rollout[edge]}

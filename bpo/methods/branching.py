@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bpo import credit
+from bpo.mechanism import CONTRAST, FORKS
 from bpo.methods.record import Method, Parameters
 from bpo.methods.selection import SPACING, selector_of
 from bpo.methods.table import SELECTORS
@@ -50,4 +51,5 @@ bpo = Method(
     citation="He et al. 2026, arXiv 2607.14171",
     fidelity="Eqs. 3 to 5 literally; new here: what steps after a branch point get (broadcast), ratios by token",
     bias="biased: post hoc selection, steps counted several times, unbranched steps untrained",
+    mechanism=lambda p: {"contrast": CONTRAST, "forks": FORKS},
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bpo.credit import CreditRule
+from bpo.mechanism import CONTRAST, Mechanism
 from bpo.memory import Memory, Statistics
 from bpo.objective import Loss
 from bpo.param import Param
@@ -20,6 +21,11 @@ Parameters = Mapping[str, Any]
 
 def no_check(parameters: Parameters) -> None:
     """For rows all of whose combinations of parameters make sense."""
+
+
+def contrast(parameters: Parameters) -> Mapping[str, Mechanism]:
+    """What most methods need: returns that differ."""
+    return {"contrast": CONTRAST}
 
 
 def statistics(growth: Planned) -> Memory:
@@ -41,12 +47,13 @@ class Method:
     parameters  every parameter; no others are accepted
     growth      parameters -> Growth: where the tree grows
     credit      parameters -> credit rule of a batch (see credit.per_task): who gets credit
-    objective   parameters -> loss (see objective.py): how the policy moves; clip and KL weight belong to the run, so that
+    objective   parameters -> loss (see `bpo.objective`): how the policy moves; clip and KL weight belong to the run, so that
                 methods share them
     citation    where the method comes from
     fidelity    how far this follows its source, and what is our own reading
     bias        whether the gradient estimate is unbiased for grad J (at ratio 1 and without KL), and if not why
     memory      growth -> what the method remembers from update to update
+    mechanism   parameters -> what must happen in a run for it to be one of this method, by the names in its metrics
     learner     makes what changes the policy, see `bpo.learner`
     check       parameters -> None: refuses combinations that make no sense, by a BadInput that begins with a parameter's name
     """
@@ -62,6 +69,12 @@ class Method:
     memory: Callable[[Planned], Memory] = statistics
     learner: Callable[..., Learner] = gradient_learner
     check: Callable[[Parameters], None] = no_check
+    mechanism: Callable[[Parameters], Mapping[str, Mechanism]] = contrast
+
+    def naming(self, parameters: Parameters) -> dict[str, Any]:
+        """The values that a run is named by: all but those of later parameters that are at their defaults."""
+        rows = self.parameters
+        return {key: value for key, value in parameters.items() if not (rows[key].later and value == rows[key].default)}
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -80,3 +93,4 @@ class BuiltMethod:
     objective: Loss
     memory: Callable[[], Memory]
     learner: Callable[..., Learner]
+    mechanism: Mapping[str, Mechanism]

@@ -6,6 +6,7 @@ from functools import partial
 
 from bpo import credit
 from bpo.errors import BadInput
+from bpo.mechanism import CONTRAST, FORKS
 from bpo.methods.record import Method, Parameters
 from bpo.methods.selection import SPACING, check_selector_value, selector_of
 from bpo.methods.table import SELECTORS
@@ -75,4 +76,5 @@ bpo_split = Method(
     fidelity="new here: causal selectors, sibling baselines without a critic, planned weights, shrinkage (docs/theory.md)",
     bias="unbiased",
     check=check,
+    mechanism=lambda p: {"contrast": CONTRAST, "forks": FORKS},
 )

@@ -88,19 +88,12 @@ def warm_starts(plan: TablePlan, at_once: int, console: Console) -> None:
             make_start(plan, todo[0], Phases(bars, "warm start: "))
             return
         bar = bars.add_task("warm starts", total=len(plan.warm_starts), completed=len(plan.warm_starts) - len(todo))
-        with ProcessPoolExecutor(at_once, get_context("spawn"), one_thread) as pool:
+        with ProcessPoolExecutor(at_once, get_context("spawn")) as pool:
             for made in as_completed([pool.submit(make_start, plan, number) for number in todo]):
                 made.result()
                 bars.advance(bar)
                 if not console.is_terminal:
                     tell(console, f"{int(bars.tasks[bar].completed)} of {len(plan.warm_starts)} warm starts are made")
-
-
-def one_thread() -> None:
-    """What processes that share a machine do: two with spinning threads each are many times slower."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def make_start(plan: TablePlan, number: int, report: Phases | None = None) -> None:
@@ -278,6 +271,7 @@ def tables(plan: TablePlan, limit_s: float, console: Console) -> list[str]:
             {
                 "preset": _told(plan),
                 "sandbox": plan.sandbox,
+                "first_seed": plan.first_seed,
                 "rebuild": True,
                 "runs": relative(plan.runs.parent),
                 "results": relative(plan.results.parent),

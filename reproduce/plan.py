@@ -68,18 +68,25 @@ class Job:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """A preset on a sandbox, and the folders of its runs and results."""
+    """A preset on a sandbox, and the folders of its runs and results.
+
+    first_seed  where as many seeds as the preset has begin, in place of its own: other warm starts, pools and evaluation tasks
+    """
 
     told: str
     preset: Preset
     sandbox: str
     runs: Path
     results: Path
+    first_seed: int | None = None
 
     @property
     def sweep(self) -> Sweep:
         """The rows and seeds of this sandbox's table."""
-        return self.preset.sweep_of(self.sandbox)
+        sweep = self.preset.sweep_of(self.sandbox)
+        if self.first_seed is None:
+            return sweep
+        return replace(sweep, seeds=tuple(range(self.first_seed, self.first_seed + len(sweep.seeds))))
 
     @property
     def warm_starts(self) -> list[tuple[RunConfig, Path]]:
@@ -129,15 +136,17 @@ class TablePlan:
         return jobs
 
 
-def make_plan(preset: str, sandbox: str, runs: Path, results: Path) -> TablePlan:
+def make_plan(preset: str, sandbox: str, runs: Path, results: Path, first_seed: int | None = None) -> TablePlan:
     """The plan of a preset, checked row by row; BadInput for anything unknown.
 
-    Runs and results of the household sandbox are in folders named like the preset, those of others in PRESET-SANDBOX.
+    Runs and results of the household sandbox are in folders named like the preset, those of others in PRESET-SANDBOX; with
+    other seeds than the preset's, -from-SEED is added.
     """
     loaded = load_preset(preset)
     name = loaded.name if sandbox == "household" else f"{loaded.name}-{sandbox}"
+    name += "" if first_seed is None else f"-from-{first_seed}"
     told = str(Path(preset).resolve()) if preset.endswith((".yaml", ".yml")) else preset
-    plan = TablePlan(told, loaded, sandbox, runs.resolve() / name, results.resolve() / name)
+    plan = TablePlan(told, loaded, sandbox, runs.resolve() / name, results.resolve() / name, first_seed)
     labels = [row.label for row in plan.rows]
     files: dict[str, str] = {}
     for label in labels:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bpo import cli_show
+from bpo import cli_lab, cli_show
 from bpo.cli_boxes import boxes, swebench
 from bpo.errors import BadInput, at_least, at_most, shown
 from bpo.printing import bars, console, one_line, say, show_table
@@ -84,7 +84,7 @@ def train(
     else:
         if (begun := find(folder, checkpoint)) is not None:
             say(f"goes on from {begun}")
-        with _Bars() as report:
+        with ProgressBars() as report:
             experiment.run(config, folder, which=checkpoint, report=report)
     result = experiment.finished(config, folder)
     assert result is not None
@@ -124,6 +124,7 @@ def methods(
         say(page) if isinstance(page, str) else console().print(page)
 
 
+app.command("lab", epilog=cli_lab.EXAMPLES)(cli_lab.lab)
 app.command("show", epilog=cli_show.EXAMPLES)(cli_show.show)
 
 
@@ -214,7 +215,7 @@ def exact(
     if out.exists() and spec.exists() and out.samefile(spec):
         raise BadInput(f"--out {str(out)!r} is the spec itself; name another file")
     content = read_spec(spec)
-    with _Bars() as progress:
+    with ProgressBars() as progress:
         found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=progress)
     write_json(out, found)
     rows = []
@@ -281,7 +282,7 @@ def _dry_run(config, folder: Path) -> None:
     say(f"# valid; would write to {folder}")
 
 
-class _Bars:
+class ProgressBars:
     """Progress bars, one per phase, on standard error."""
 
     def __enter__(self):

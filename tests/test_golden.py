@@ -95,7 +95,10 @@ def learned(case: dict) -> dict:
     """What the library makes of a case."""
     trees = [recorded()[t] for t in case["trees"]]
     method = build(case["method"], case["parameters"])
-    credits = method.credit(trees, method.memory())
+    memory = method.memory()
+    if case["values"]:
+        memory.values = lambda trees: [np.array(values) for values in case["values"]]
+    credits = method.credit(trees, memory)
     policy, settings = Recorded(1), {name: STORED[name] for name in ("clip", "beta")}
     facts = update.backward(policy, Recorded(2), update.make_batch(trees, credits), method.objective, settings)
     steps, leaf = next((steps, leaf) for steps, leaf in policy.taken if leaf.grad is not None)

@@ -48,6 +48,11 @@ class Net:
         hidden = getattr(self._base(input_ids=probe, attention_mask=torch.ones_like(probe)), "last_hidden_state", None)
         return head is not None and hidden is not None and torch.allclose(head(hidden), logits, atol=1e-4, rtol=1e-4)
 
+    @property
+    def state_size(self) -> int:
+        """Numbers per token in what `states_at` returns."""
+        return int(self.model.get_output_embeddings().weight.shape[1 if self._split else 0])
+
     def check_length(self, tokens: int) -> None:
         """Raise BadInput where a sequence of so many tokens is longer than the model can read."""
         if self.positions is not None and tokens > self.positions:

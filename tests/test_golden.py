@@ -151,6 +151,27 @@ def test_cases_with_the_same_numbers_say_so_and_why():
         assert all(first["same_as"].values())
 
 
+def direction(method: str) -> np.ndarray:
+    """The gradient at the policy that acted, of length one, on the trees that branch at the root alone."""
+    trees, built = recorded()[:2], build(method, {"returns": 4} if method == "rebel" else {})
+    policy, batch = Recorded(0), update.make_batch(trees, built.credit(trees, built.memory()))
+    update.backward(policy, None, batch, built.objective, {"clip": STORED["clip"]})
+    found = next(leaf.grad for _, leaf in policy.taken if leaf.grad is not None).numpy()
+    return found / np.linalg.norm(found)
+
+
+def test_rows_with_one_direction_at_the_policy_that_acted_say_so_and_why():
+    """Nobody else has another's direction; what is declared from row to row holds along the chain."""
+    directions = {method: direction(method) for method in METHODS}
+    kin = {method: {method, *METHODS[method].equals} for method in METHODS}
+    for _ in METHODS:
+        kin = {one: {far for near in METHODS if near in kin[one] or one in kin[near] for far in kin[near]} for one in METHODS}
+    for one, other in itertools.combinations(METHODS, 2):
+        parallel = float(directions[one] @ directions[other]) > 1 - 1e-9
+        assert parallel == (other in kin[one]), (one, other)
+    assert all(reason.count(":") == 1 for row in METHODS.values() for reason in row.equals.values())
+
+
 def test_no_two_rollouts_of_the_forest_return_the_same():
     for tree in recorded():
         returns = tree.returns[tree.leaves].tolist()

@@ -52,6 +52,7 @@ ppo = Method(
     credit=lambda p: credit.WEIGHINGS[p["tokens"]](generalised(p)),
     objective=lambda p: ppo_clip,
     citation="Schulman et al. 2017, arXiv 1707.06347; advantages: arXiv 1506.02438",
+    known_from="released code",
     fidelity="policy clip, value clip, whitening and generalised advantages in full; new here: a step is one action, so values "
     "stand at its beginning; head and model learn at one rate; tokens = sum by default; the KL is in the loss",
     bias="biased: the critic has errors, and own returns are in mean and std; without a critic's help (V = 0) by whitening "

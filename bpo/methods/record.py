@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bpo.credit import CreditRule
@@ -56,6 +56,9 @@ class Method:
                 methods share them
     citation    where the method comes from
     fidelity    how far this follows its source, and what is our own reading
+    known_from  what of the source was read: "released code", "full text", "digest", "abstract"
+    equals      other rows that it has the same gradient direction as at ratio 1, on rollouts from the root: by what factor, why
+    inexact     why trees of a table of logits cannot express it, where they cannot
     bias        whether the gradient estimate is unbiased for grad J (at ratio 1 and without KL), and if not why
     memory      parameters -> growth -> what the method remembers from update to update
     mechanism   parameters -> what must happen in a run for it to be one of this method, by the names in its metrics
@@ -74,6 +77,9 @@ class Method:
     memory: Callable[[Parameters], Callable[[Planned], Memory]] = plain_memory
     learner: Callable[..., Learner] = gradient_learner
     check: Callable[[Parameters], None] = no_check
+    known_from: str = ""
+    equals: Mapping[str, str] = field(default_factory=dict)
+    inexact: str = ""
     mechanism: Callable[[Parameters], Mapping[str, Mechanism]] = contrast
 
     def naming(self, parameters: Parameters) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The generated parts of README and of the documentation: tables of results and of methods, copied between markers.
 
-A page has `<!-- table: NAME -->` and `<!-- /table -->`; NAME is a Markdown file, a `table.json` (shown in brief), `methods`,
-`methods-in-full` or `selectors`.
+A page has `<!-- table: NAME -->` and `<!-- /table -->`; NAME is a Markdown file, a `table.json` (shown in brief), or one
+of TABLES_OF_CODE.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput
+from bpo.exact.by_method import exact_row, noise, relative_bias
 from bpo.files import write_atomically
-from bpo.methods import METHODS, SELECTORS, Method
+from bpo.methods import METHODS, SELECTORS, Method, build
 from reproduce.findings import of_set
 from reproduce.markdown import grid
 from reproduce.plan import ROOT
@@ -71,13 +72,25 @@ def methods() -> str:
     return grid(heads, rows)
 
 
+def methods_in_brief() -> str:
+    """The table for a page that has little room: name, whether its gradient is biased, and the first source."""
+    rows = [[f"`{name}`", row.bias.split()[0].strip(":"), row.citation.split(";")[0]] for name, row in METHODS.items()]
+    return grid(["method", "gradient", "source"], rows)
+
+
 def methods_in_full() -> str:
     """A section for every method of the table: what it does, its bias, how far it follows its source, and its parameters."""
     return "\n\n".join(_section(name, row) for name, row in METHODS.items())
 
 
 def _section(name: str, row: Method) -> str:
-    facts = {"Source": row.citation, "How it follows its source": row.fidelity, "Gradient": row.bias}
+    facts = {
+        "Source": row.citation,
+        "Known from": row.known_from,
+        "How it follows its source": row.fidelity,
+        "Gradient": row.bias,
+    }
+    facts["Counted as acting"] = "; ".join(f"`{key}`, {one.meaning}" for key, one in build(name).mechanism.items())
     parameters = [
         [f"`{key}`", f"`{parameter.default}`", parameter.allowed, parameter.meaning]
         for key, parameter in row.parameters.items()
@@ -104,7 +117,44 @@ def selectors() -> str:
     return grid(["selector", "decides", "branches", "`selector_value`"], rows)
 
 
-TABLES_OF_CODE = {"methods": methods, "methods-in-full": methods_in_full, "selectors": selectors}
+def methods_exactly() -> str:
+    """Bias, direction and noise of every method by enumeration, on small trees without and with early ends."""
+    heads = [
+        "method",
+        "causal",
+        "bias",
+        "cosine",
+        "noise per return",
+        "noise per step",
+        "bias, early ends",
+        "cosine, early ends",
+    ]
+    rows = []
+    for name in METHODS:
+        row, causal = exact_row(name), "yes" if build(name).growth.causal else "no"
+        if row.plain is None or row.ending is None:
+            rows.append([f"`{name}`", causal, *[f"n/a: {row.reason}"], *[NONE] * 5])
+            continue
+        spread = [f"{noise(row.plain) * cost:.1f}" for cost in (row.plain.returns, row.plain.env_steps)]
+        first, second = ([f"{relative_bias(one):.2f}", f"{one.cosine:.3f}"] for one in (row.plain, row.ending))
+        rows.append([f"`{name}`", causal, *first, *spread, *second])
+    return grid(heads, rows)
+
+
+def methods_equal() -> str:
+    """Rows that have one direction at the policy that acted, by what factor, and why."""
+    pairs = [(name, other, reason) for name, row in METHODS.items() for other, reason in row.equals.items()]
+    return grid(["row", "has the direction of", "factor, and why"], [[f"`{a}`", f"`{b}`", reason] for a, b, reason in pairs])
+
+
+TABLES_OF_CODE = {
+    "methods": methods,
+    "methods-in-brief": methods_in_brief,
+    "methods-in-full": methods_in_full,
+    "methods-exactly": methods_exactly,
+    "methods-equal": methods_equal,
+    "selectors": selectors,
+}
 
 
 def _content(name: str, page: str, root: Path) -> str:

@@ -95,7 +95,10 @@ def learned(case: dict) -> dict:
     """What the library makes of a case."""
     trees = [recorded()[t] for t in case["trees"]]
     method = build(case["method"], case["parameters"])
-    credits = method.credit(trees, method.memory())
+    memory = method.memory()
+    if case["values"]:
+        memory.values = lambda trees: [np.array(values) for values in case["values"]]
+    credits = method.credit(trees, memory)
     policy, settings = Recorded(1), {name: STORED[name] for name in ("clip", "beta")}
     facts = update.backward(policy, Recorded(2), update.make_batch(trees, credits), method.objective, settings)
     steps, leaf = next((steps, leaf) for steps, leaf in policy.taken if leaf.grad is not None)
@@ -146,6 +149,27 @@ def test_cases_with_the_same_numbers_say_so_and_why():
         declared = other in first["same_as"] or one in second["same_as"]
         assert same == declared, (one, other)
         assert all(first["same_as"].values())
+
+
+def direction(method: str) -> np.ndarray:
+    """The gradient at the policy that acted, of length one, on the trees that branch at the root alone."""
+    trees, built = recorded()[:2], build(method, {"returns": 4} if method == "rebel" else {})
+    policy, batch = Recorded(0), update.make_batch(trees, built.credit(trees, built.memory()))
+    update.backward(policy, None, batch, built.objective, {"clip": STORED["clip"]})
+    found = next(leaf.grad for _, leaf in policy.taken if leaf.grad is not None).numpy()
+    return found / np.linalg.norm(found)
+
+
+def test_rows_with_one_direction_at_the_policy_that_acted_say_so_and_why():
+    """Nobody else has another's direction; what is declared from row to row holds along the chain."""
+    directions = {method: direction(method) for method in METHODS}
+    kin = {method: {method, *METHODS[method].equals} for method in METHODS}
+    for _ in METHODS:
+        kin = {one: {far for near in METHODS if near in kin[one] or one in kin[near] for far in kin[near]} for one in METHODS}
+    for one, other in itertools.combinations(METHODS, 2):
+        parallel = float(directions[one] @ directions[other]) > 1 - 1e-9
+        assert parallel == (other in kin[one]), (one, other)
+    assert all(reason.count(":") == 1 for row in METHODS.values() for reason in row.equals.values())
 
 
 def test_no_two_rollouts_of_the_forest_return_the_same():

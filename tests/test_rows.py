@@ -55,6 +55,21 @@ def by_hand(policy, factors, trees) -> dict[str, np.ndarray]:
     return slopes
 
 
+def zero_head(trees) -> float:
+    """Squared norm of the critic's gradient at V = 0: -0.5 * mean over the edges of target times (state, 1)."""
+    slopes = dict.fromkeys(["", "0", "1", "00", "01", "10", "11", "bias"], 0.0)
+    edges = [(tree, node) for tree in trees for node in range(1, len(tree))]
+    for tree, node in edges:
+        target = 0.95 ** (2 - len(tree.edge(node).context.text)) * tree.returns[tree.main_leaf(node)]
+        for place in (tree.edge(node).context.text, "bias"):
+            slopes[place] -= 0.5 * target / len(edges)
+    return sum(slope**2 for slope in slopes.values())
+
+
+# What else is trained in the same step, by the squared norm of its gradient.
+BESIDE = {"ppo": zero_head}
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_one_update_follows_the_gradient_of_the_formula(method, tmp_path):
     """The norm that is logged is that of sum(factor * score), and AdamW's first step is lr * g / (|g| + eps)."""
@@ -65,13 +80,14 @@ def test_one_update_follows_the_gradient_of_the_formula(method, tmp_path):
         def learn(self, number, trees, credits):
             factors = FACTORS.get(method, surrogate)(trees, credits)
             learned["slopes"] = by_hand(trainer.policy, factors, trees)
+            learned["beside"] = BESIDE[method](trees) if method in BESIDE else 0.0
             learned["before"] = trainer.policy.state_dict()
             return learner.learn(number, trees, credits)
 
     trainer.learner = Watched()
     row, _ = trainer.one_update()
     trainer.close()
-    norm = np.sqrt(sum((slope**2).sum() for slope in learned["slopes"].values()))
+    norm = np.sqrt(sum((slope**2).sum() for slope in learned["slopes"].values()) + learned["beside"])
     assert norm > 1e-2
     assert row["grad_norm"] == pytest.approx(norm, rel=1e-9)
     for state, slope in learned["slopes"].items():

@@ -165,8 +165,9 @@ class Learns(Statistics):
     def parameters(self):
         return [self.guess]
 
-    def auxiliary_loss(self, trees):
-        return sum((self.guess - float(tree.value[0])) ** 2 for tree in trees).sum() / len(trees)
+    def auxiliary_losses(self, trees):
+        for tree in trees:
+            yield ((self.guess - float(tree.value[0])) ** 2).sum() / len(trees)
 
     def state_dict(self):
         return {**super().state_dict(), "guess": self.guess.detach().clone()}

@@ -1,6 +1,7 @@
 """Who gets credit: one pure function per rule, from leaf returns to an advantage and a weight per edge (see `record`)."""
 
 from bpo.credit.anchors import gigpo
+from bpo.credit.gae import gae
 from bpo.credit.literal import bpo
 from bpo.credit.record import SPREAD, Credit, CreditRule, declared, leave_one_out, per_task, reads
 from bpo.credit.rollouts import drgrpo, grpo, raw, rloo, within
@@ -20,6 +21,7 @@ __all__ = [
     "by_cap",
     "declared",
     "drgrpo",
+    "gae",
     "gigpo",
     "grpo",
     "leave_one_out",

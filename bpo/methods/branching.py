@@ -49,6 +49,8 @@ bpo = Method(
     credit=lambda p: credit.per_task(partial(credit.bpo, suffix=p["suffix"], prefix=p["prefix"], lam=p["lam"])),
     objective=lambda p: ppo_clip,
     citation="He et al. 2026, arXiv 2607.14171",
+    known_from="full text",
+    equals={"rloo": "N: every rollout counts whole, where the root is the only branch point"},
     fidelity="Eqs. 3 to 5 literally; new here: what steps after a branch point get (broadcast), ratios by token",
     bias="biased: post hoc selection, steps counted several times, unbranched steps untrained",
     mechanism=lambda p: {"contrast": CONTRAST, "forks": FORKS},

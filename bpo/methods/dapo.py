@@ -55,6 +55,8 @@ dapo = Method(
     credit=lambda p: credit.WEIGHINGS[p["tokens"]](credit.per_task(normalised(p))),
     objective=objective,
     citation="Yu et al. 2025, arXiv 2503.14476; dual clip: Ye et al. 2020, arXiv 1912.09729",
+    known_from="released code",
+    equals={"grpo": "N T / tokens, of T tasks: the mean over all tokens is one factor within an update"},
     fidelity="clip-higher, token mean and replaced flat tasks in full; no soft penalty for length, since limits belong to the "
     "sandbox; new here: the token mean is over the update, not over a mini-batch, and the spare tasks of an update are limited",
     bias="biased: as GRPO, divided by the realised number of tokens, and flat tasks are left out, also of the logged success",

@@ -47,6 +47,7 @@ gigpo = Method(
     credit=lambda p: credit.per_task(partial(credit.gigpo, **{name: p[name] for name in RULE})),
     objective=lambda p: ppo_clip,
     citation="Feng et al. 2025, arXiv 2505.10978",
+    known_from="released code",
     fidelity="full, with the released code's statistics (std over N - 1, rollouts counted once per step), no epsilon in the "
     "denominator; new here: anchor = state, tokens summed over a rollout",
     bias="biased: own returns in mean and std, and states that were met again tell of earlier actions",

@@ -39,6 +39,8 @@ rloo = Method(
     credit=lambda p: credit.per_task(credit.rloo),
     objective=lambda p: ppo_clip,
     citation="Ahmadian et al. 2024, arXiv 2402.14740",
+    known_from="released code",
+    equals={"bpo_split": "1: trees that branch at the root alone are a split there"},
     fidelity="full; the paper uses REINFORCE, which equals PPO-clip at one update per batch",
     bias="unbiased",
 )
@@ -53,6 +55,7 @@ grpo = Method(
     credit=lambda p: credit.WEIGHINGS[p["tokens"]](credit.per_task(normalised(p))),
     objective=lambda p: ppo_clip,
     citation="Shao et al. 2024, arXiv 2402.03300",
+    known_from="released code",
     fidelity="full for the advantage (BPO's Eq. 2); the loss sums over steps, tokens = rollout divides by the response length",
     bias="biased: the own return is in mean and std",
 )
@@ -63,6 +66,8 @@ drgrpo = Method(
     credit=lambda p: credit.by_cap(credit.per_task(credit.drgrpo), p["cap"]),
     objective=lambda p: ppo_clip,
     citation="Liu et al. 2025, arXiv 2503.20783",
+    known_from="released code",
+    equals={"rloo": "(N-1)/N: the own return is in the mean"},
     fidelity="full; the token sum is over a constant, 1 unless cap is set to the generation limit",
     bias="biased by the constant factor (N-1)/N",
 )

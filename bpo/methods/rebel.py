@@ -35,6 +35,8 @@ rebel = Method(
     credit=lambda p: credit.per_task(partial(credit.within, size=size(p))),
     objective=lambda p: partial(regression, size=size(p), eta=p["eta"]),
     citation="Gao et al. 2024, arXiv 2404.16767",
+    known_from="released code",
+    equals={"drgrpo": "4 eta N/(N-1): the derivative of the squared error where no log-ratio has moved"},
     fidelity="pairs in full; new here: all pairs of a group, as the variance of log-ratio minus eta times return; a group "
     "without spread is left out; the KL is the run's",
     bias="biased: one step is a multiple of Dr.GRPO's, several regress on the returns that were drawn",

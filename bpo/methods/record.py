@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bpo.credit import CreditRule
@@ -33,6 +33,11 @@ def statistics(growth: Planned) -> Memory:
     return Statistics(growth.selector)
 
 
+def plain_memory(parameters: Parameters) -> Callable[[Planned], Memory]:
+    """What makes it, whatever the parameters."""
+    return statistics
+
+
 def gradient_learner(*given: Any) -> Learner:
     """The learner of most methods; torch is imported when it is made."""
     from bpo.learner import GradientLearner
@@ -51,8 +56,11 @@ class Method:
                 methods share them
     citation    where the method comes from
     fidelity    how far this follows its source, and what is our own reading
+    known_from  what of the source was read: "released code", "full text", "digest", "abstract"
+    equals      other rows that it has the same gradient direction as at ratio 1, on rollouts from the root: by what factor, why
+    inexact     why trees of a table of logits cannot express it, where they cannot
     bias        whether the gradient estimate is unbiased for grad J (at ratio 1 and without KL), and if not why
-    memory      growth -> what the method remembers from update to update
+    memory      parameters -> growth -> what the method remembers from update to update
     mechanism   parameters -> what must happen in a run for it to be one of this method, by the names in its metrics
     learner     makes what changes the policy, see `bpo.learner`
     check       parameters -> None: refuses combinations that make no sense, by a BadInput that begins with a parameter's name
@@ -66,9 +74,12 @@ class Method:
     citation: str
     fidelity: str
     bias: str
-    memory: Callable[[Planned], Memory] = statistics
+    memory: Callable[[Parameters], Callable[[Planned], Memory]] = plain_memory
     learner: Callable[..., Learner] = gradient_learner
     check: Callable[[Parameters], None] = no_check
+    known_from: str = ""
+    equals: Mapping[str, str] = field(default_factory=dict)
+    inexact: str = ""
     mechanism: Callable[[Parameters], Mapping[str, Mechanism]] = contrast
 
     def naming(self, parameters: Parameters) -> dict[str, Any]:

@@ -21,6 +21,7 @@ reinforcepp = Method(
     credit=lambda p: credit.WEIGHINGS[p["tokens"]](credit.whitened(credit.per_task(RULES[p["baseline"]]))),
     objective=lambda p: ppo_clip,
     citation="Hu et al. 2025, arXiv 2501.03262",
+    known_from="digest",
     fidelity="advantage in full (with baseline: task = REINFORCE++-baseline); the KL is in the loss (k3), not in the reward; "
     "new here: tokens = sum by default, so that the scale is that of the other rows",
     bias="biased: the update's own returns are in mean and std",

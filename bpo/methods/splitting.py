@@ -73,6 +73,7 @@ bpo_split = Method(
     credit=lambda p: credit.per_task(partial(credit.bpo_split, root_baseline=p["root_baseline"], shrink=p["shrink"])),
     objective=lambda p: ppo_clip,
     citation="importance splitting (Kahn and Harris 1951; Glasserman et al. 1999); for trees OPTS-TTPO, arXiv 2609.40035",
+    known_from="digest (OPTS-TTPO: released code and its description)",
     fidelity="new here: causal selectors, sibling baselines without a critic, planned weights, shrinkage (docs/theory.md)",
     bias="unbiased",
     check=check,

@@ -34,6 +34,8 @@ ctpo = Method(
     credit=lambda p: credit.WEIGHINGS[p["tokens"]](credit.per_task(normalised(p))),
     objective=lambda p: partial(cumulative, low=p["low"], high=p["high"], power=p["power"]),
     citation="CTPO 2026, arXiv 2605.07331",
+    known_from="released code and a digest",
+    equals={"grpo": "1: the same advantage, and no ratio has moved"},
     fidelity="loss in full, dual clip included; the KL is the run's; new here: tokens = sum by default, places are counted "
     "over tokens that left a choice",
     bias="biased: as GRPO, and by the bounds once the policy has moved",
@@ -53,6 +55,8 @@ dppo = Method(
     credit=lambda p: credit.by_cap(credit.per_task(credit.drgrpo), p["cap"]),
     objective=bounded,
     citation="DPPO 2026, arXiv 2602.04879",
+    known_from="released code",
+    equals={"drgrpo": "1: the same advantage, and no probability has moved"},
     fidelity="loss of the binary forms in full, without the form over the top K tokens; the KL is the run's",
     bias="biased by the constant factor (N-1)/N, and by tokens left out once the policy has moved",
     mechanism=lambda p: {"contrast": CONTRAST, "left_out": fact("clipped", "tokens that had moved too far")},

@@ -33,6 +33,7 @@ vineppo = Method(
     credit=lambda p: credit.per_task(credit.vineppo),
     objective=lambda p: ppo_clip,
     citation="Kazemnejad et al. 2024, arXiv 2410.01679",
+    known_from="released code",
     fidelity="full at every = 1, a step being one action; new here: every > 1, and no whitening of advantages",
     bias="unbiased",
     mechanism=lambda p: {"contrast": CONTRAST, "values": VALUES},

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from bpo.objective.clipped import with_kl
 from bpo.objective.record import Tokens
 
@@ -19,6 +17,8 @@ def rebel(tokens: Tokens, *, size: int, beta: float = 0.0, eta: float = 1.0) -> 
     size eta. While d = 0 the gradient is 4 eta n / (n-1) times that of `reinforce`. Biased. A group without spread is left out
     (new here). Fact: `moved`, tokens whose log-ratio is not 0.
     """
+    import torch
+
     moved = tokens.values - tokens.old
     rollouts, which = torch.unique(tokens.rollout, return_inverse=True)
     rollout_of = which[tokens.owner]

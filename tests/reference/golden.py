@@ -221,6 +221,23 @@ def anchored(
     return numbers
 
 
+def guessed(tree: Tree, node: int) -> float:
+    """What a critic says of a state in the cases that have one; 0 once the episode is over."""
+    return 0.0 if tree[node]["ended"] else 0.1 + len(tree[node]["state"]) / 40
+
+
+def generalised(
+    critic: Callable[[Tree, int], float] = lambda tree, node: 0.0, gamma: float = 1.0, lam: float = 0.95
+) -> Callable[[tuple[int, ...]], Numbers]:
+    """sum of (gamma lam)^k (r + gamma V' - V) along the path; at a branch point the children's mean by their shares goes on."""
+
+    def rest(tree: Tree, node: int) -> float:
+        delta = tree[node]["reward"] + gamma * critic(tree, node) - critic(tree, tree[node]["parent"])
+        return delta + gamma * lam * sum(tree[n]["weight"] * rest(tree, n) for n in tree.children(node))
+
+    return lambda trees: {(t, n): rest(FOREST[t], n) for t in trees for n in FOREST[t].edges()}
+
+
 def clipped(high: float | None = None, dual: float | None = None) -> Callable[[float, list[float]], tuple[float, float]]:
     """PPO's loss of one token with advantage a, and its derivative by the log-probability: -min(r a, clip(r) a) + beta k3."""
 
@@ -305,6 +322,7 @@ class Case:
     """A method with some parameters: advantage and weight of every edge, loss of every token.
 
     joint    instead of `loss`: the weighted loss of all tokens of a tree, and its derivatives by node
+    critic   the value of a state, where the method has a critic that has learned something
     same_as  a case with the same numbers, and why the two must be the same
     """
 
@@ -315,6 +333,7 @@ class Case:
     trees: tuple[int, ...] = INDEPENDENT
     joint: Callable[..., tuple[float, dict[int, list[float]]]] | None = None
     parameters: dict = field(default_factory=dict)
+    critic: Callable[[Tree, int], float] | None = None
     same_as: dict[str, str] = field(default_factory=dict)
 
 
@@ -340,6 +359,8 @@ CASES = {
     "reinforcepp, no baseline": Case("reinforcepp", whitened(returned), parameters={"baseline": "none"}),
     "dapo": Case("dapo", standard, per_token, clipped(high=0.28)),
     "dapo, dual clip": Case("dapo", standard, per_token, clipped(high=0.28, dual=3.0), parameters={"dual": 3.0}),
+    "ppo": Case("ppo", whitened(generalised())),
+    "ppo, with a critic": Case("ppo", generalised(guessed, 0.9), parameters={"gamma": 0.9, "whiten": False}, critic=guessed),
     "vineppo": Case("vineppo", vine),
     "gigpo": Case("gigpo", anchored()),
     "gigpo, statistics of rollouts": Case("gigpo", anchored(by_step=False), parameters={"over": "rollouts"}),
@@ -391,6 +412,7 @@ def worked_out(case: Case) -> dict:
         "parameters": case.parameters,
         "trees": list(case.trees),
         "same_as": case.same_as,
+        "values": case.critic and [[case.critic(FOREST[t], n) for n in range(len(FOREST[t].nodes))] for t in case.trees],
         "advantage": advantages,
         "weight": weights,
         "loss": total / len(case.trees),

@@ -246,15 +246,23 @@ def load_preset(name: str) -> Preset:
     What it does not say about a sandbox itself is in the sandbox's record, under the name `sections_of`; another package's
     section that cannot be used is left out until it is asked for.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise BadInput(f"preset is {shown(name)}; it must be the name of a preset, or the path of a YAML file")
+    name = os.fspath(name)
     if name.endswith((".yaml", ".yml")):
         text, where = read_text(name, "a preset in YAML", MOST_BYTES), name
     else:
+        if name not in preset_names() and ("/" in name or Path(name).suffix or os.path.lexists(name)):
+            raise BadInput(f"preset {shown(name)} is none of the package's, and a file of one must end with .yaml or .yml")
         choose("preset", name, preset_names())
         text, where = files("bpo").joinpath("presets", f"{name}.yaml").read_text(encoding="utf-8"), f"preset {name}"
     raw = from_yaml(text, where)
     if not isinstance(raw, Mapping):
         raise BadInput(f"{where} is {shown(raw)}; it must be a mapping of fields")
     preset = typed(Preset, {"name": Path(name).stem, **raw}, where)
+    if preset.sections_of:
+        known = sorted({key for one in SANDBOXES.working() for key in _sections(one)})
+        choose(f"sections_of in {where}:", preset.sections_of, known)
     preset = replace(preset, sandboxes={**_all_brought(preset.sections_of), **preset.sandboxes})
     _check(preset, where)
     return preset
@@ -271,6 +279,14 @@ def _all_brought(preset: str) -> dict[str, SandboxSection]:
         else:
             sections |= {} if section is None else {name: section}
     return sections
+
+
+def _sections(sandbox: str) -> list[str]:
+    """The presets that the record of a sandbox says something for; none where it cannot be read, which `_brought` tells."""
+    try:
+        return list(spec(sandbox).presets())
+    except Exception:
+        return []
 
 
 def _brought(preset: str, sandbox: str) -> SandboxSection | None:

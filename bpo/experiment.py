@@ -17,7 +17,7 @@ from bpo.files import locked, to_json
 from bpo.initial import initial_policy
 from bpo.mechanism import inactive
 from bpo.policy import Policy
-from bpo.pool import evaluation_tasks, tasks_of
+from bpo.pool import evaluation_tasks, split_tasks
 from bpo.preflight import check_run
 from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
@@ -145,7 +145,7 @@ def start_result(config: RunConfig, folder: Path, report: ReportProgress | None 
 def _noise(config: RunConfig, policy: Policy, sandboxes, draws: int, width: int, report: ReportProgress) -> dict[str, Any]:
     """Norm and cost of every gradient, their Gram matrix, and the number of tasks of each."""
     # From the far end of the curve split: where that is not the pool, they are neither trained on nor part of the curve.
-    pool = tasks_of(sandboxes[0], config.settings.curve_split, config.settings, config.seed)
+    pool = split_tasks(sandboxes[0], config.settings.curve_split, config.settings, config.seed)
     tasks = [[pool[-1 - (number * width + i) % len(pool)] for i in range(width)] for number in range(draws)]
     made, products = noise.gradient_draws(config.recipe(), policy, sandboxes, tasks, lambda done: report("noise", done, draws))
     return {"tasks": width, "draws": [asdict(draw) for draw in made], "gram": products.tolist()}

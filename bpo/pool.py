@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bpo.boundary import tasks_of
 from bpo.errors import BadInput
 from bpo.sandbox import Sandbox
 
@@ -26,7 +27,7 @@ def training_tasks(sandbox: Sandbox, settings: Settings, seed: int) -> Sequence[
     the method, and another seed has another one, so that an interval over seeds holds another pool as well. BadInput where the
     split has fewer than P.
     """
-    tasks, count = sandbox.tasks("train"), settings.train_tasks
+    tasks, count = tasks_of(sandbox, "train"), settings.train_tasks
     if not count:
         return tasks
     if count > len(tasks):
@@ -40,7 +41,7 @@ def evaluation_tasks(sandbox: Sandbox, split: str, count: int, settings: Setting
 
     Of runs with a pool of their own, they are drawn by the seed as well; else they are the first, the same for all seeds.
     """
-    tasks = tasks_of(sandbox, split, settings, seed)
+    tasks = split_tasks(sandbox, split, settings, seed)
     if split == POOL or not settings.train_tasks or count >= len(tasks):
         return tasks[:count]
     key = [EVALUATED, seed, *split.encode()]
@@ -48,6 +49,6 @@ def evaluation_tasks(sandbox: Sandbox, split: str, count: int, settings: Setting
     return [tasks[int(pick)] for pick in sorted(picks)]
 
 
-def tasks_of(sandbox: Sandbox, split: str, settings: Settings, seed: int) -> Sequence[str]:
+def split_tasks(sandbox: Sandbox, split: str, settings: Settings, seed: int) -> Sequence[str]:
     """The tasks of a split, among them the split `pool`; all of them, in their order."""
-    return training_tasks(sandbox, settings, seed) if split == POOL else sandbox.tasks(split)
+    return training_tasks(sandbox, settings, seed) if split == POOL else tasks_of(sandbox, split)

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 from bpo import checkpoint, finite, tree_log, update
 from bpo.config import RunConfig
-from bpo.credit import Credit
+from bpo.credit import Credit, found_by
 from bpo.errors import BadInput
 from bpo.evaluate import evaluate, success
 from bpo.files import published, write_atomically
 from bpo.initial import initial_policy
 from bpo.mechanism import FIRED, Seen, fired
 from bpo.policy import Policy
-from bpo.pool import tasks_of, training_tasks
+from bpo.pool import split_tasks, training_tasks
 from bpo.provenance import code_fingerprint, record
+from bpo.reading import to_yaml
 from bpo.rollout import Ledger, grow
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
@@ -76,6 +76,7 @@ class Trainer:
         state = checkpoint.load(self.folder, which)
         if state is not None:
             self.load_state(state)
+        checkpoint.require_own(self.folder, self.config)
         self._start_files()
         from torch.utils.tensorboard import SummaryWriter
 
@@ -126,7 +127,7 @@ class Trainer:
         tasks, spare = self.tasks_of(self.done), self.spare_tasks(self.done)
         trees, ledger = grow(tasks, self.sandboxes, self.policy, self.method.growth, key, memory=self.memory, spare=spare)
         start = time.perf_counter()
-        credits = self.method.credit(trees, self.memory)
+        credits = found_by(self.method.credit, trees, self.memory)
         finite.require_batch(self.done + 1, trees, credits)
         facts = self.learner.learn(self.done, trees, credits)
         self.memory.observe(trees)
@@ -144,7 +145,7 @@ class Trainer:
         Its tasks are the run's own pool, or a split that is neither trained nor evaluated on.
         """
         settings = self.config.settings
-        tasks = tasks_of(self.sandboxes[0], settings.curve_split, settings, self.config.seed)[: settings.curve_tasks]
+        tasks = split_tasks(self.sandboxes[0], settings.curve_split, settings, self.config.seed)[: settings.curve_tasks]
         episodes, _ = evaluate(self.policy, self.sandboxes, tasks, settings.curve_samples)
         each = [success([episode for episode in episodes if episode.task == task]) for task in tasks]
         return {"curve": success(episodes), "curve_by_task": each}
@@ -205,14 +206,13 @@ class Trainer:
 
     def _start_files(self) -> None:
         write_atomically(
-            self.folder / "config.yaml",
-            yaml.safe_dump(
+            self.folder / checkpoint.CONFIG,
+            to_yaml(
                 {
                     "config": self.config.plain(),
                     "hash": self.config.hash,
                     "origin": record(self.config, code_fingerprint(self.config)),
-                },
-                sort_keys=False,
+                }
             ),
         )
         path = self.folder / "metrics.jsonl"

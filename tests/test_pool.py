@@ -10,7 +10,7 @@ from bpo.errors import BadInput
 from bpo.evaluate import panel
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.warmstart import demonstrations
-from bpo.pool import POOL, evaluation_tasks, tasks_of, training_tasks
+from bpo.pool import POOL, evaluation_tasks, split_tasks, training_tasks
 from bpo.preflight import check_run
 from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.toy import ToyTree
@@ -48,7 +48,7 @@ def test_a_pool_is_drawn_by_the_seed_and_nothing_else():
     assert all(task.startswith("train/") for task in pools[0])
     others = replace(SETTINGS, train_tasks=32, tasks_per_update=7, lr=1.0, updates=9)
     assert training_tasks(Numbered(), others, 0) == pools[0]
-    assert list(tasks_of(Numbered(), POOL, others, 0)) == pools[0]
+    assert list(split_tasks(Numbered(), POOL, others, 0)) == pools[0]
 
 
 def test_without_a_pool_all_tasks_are_trained_on_and_the_first_are_evaluated():

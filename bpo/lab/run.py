@@ -33,6 +33,8 @@ LEARNER: Mapping[str, Any] = {
     "clip": 0.2,
     "max_grad_norm": 1e9,
 }
+# Sums of prices are off by this share at most.
+ROUNDING = 1e-9
 # First integers of the keys of the streams that a run spawns.
 TASKS, ROLLOUT = 1, 2
 AXES = ("returns", "steps", "cost")
@@ -129,7 +131,7 @@ def spends(budget: Budget) -> Callable[[int, Mapping[str, float], float], bool]:
     """Whether a run has spent the budget on every axis, or has run out of patience."""
 
     def done(updates: int, spent: Mapping[str, float], value: float) -> bool:
-        return updates >= PATIENCE * budget.updates or all(spent[axis] >= getattr(budget, axis) for axis in AXES)
+        return updates >= PATIENCE * budget.updates or all(_reached(spent[axis], getattr(budget, axis)) for axis in AXES)
 
     return done
 
@@ -140,9 +142,13 @@ def area(value: Sequence[float], spent: Sequence[float], budget: float) -> float
     value, spent  float [n + 1] as in `Curve`: an update's rollouts are drawn by the policy before it
     """
     value, spent = np.asarray(value, float), np.asarray(spent, float)
-    if spent[-1] < budget:
+    if not _reached(spent[-1], budget):
         return float("nan")
     return float(value[:-1] @ np.diff(np.minimum(spent, budget)) / budget)
+
+
+def _reached(spent: float, budget: float) -> bool:
+    return spent >= budget * (1 - ROUNDING)
 
 
 def share(family: Family, value: np.ndarray | float) -> np.ndarray | float:
@@ -158,7 +164,7 @@ def measured(family: Family, curve: Curve, budget: Budget) -> dict[str, float]:
     for axis in AXES:
         limit, spent = getattr(budget, axis), curve.spent[axis]
         found[f"area_{axis}"] = area(value, spent, limit)
-        found[f"final_{axis}"] = float(value[np.searchsorted(spent, limit, side="right") - 1])
+        found[f"final_{axis}"] = float(value[np.searchsorted(spent, limit * (1 + ROUNDING), side="right") - 1])
     found |= {axis: float(curve.spent[axis][-1]) for axis in AXES}
     return {**found, "forks": float(curve.forks[-1]), "updates": float(len(curve.value) - 1), "last": float(value[-1])}
 

@@ -30,22 +30,22 @@ class Suite:
 
     families: tuple[str, ...] = tuple(FAMILIES)
     policies: tuple[str, ...] = POLICIES
-    rates: tuple[float, ...] = (0.2, 0.4, 0.8, 1.6)
-    pilot: tuple[int, ...] = tuple(range(1000, 1004))
+    rates: tuple[float, ...] = (0.2, 0.5, 1.25)
+    pilot: tuple[int, ...] = tuple(range(1000, 1003))
     seeds: tuple[int, ...] = tuple(range(20))
     again: tuple[int, ...] = tuple(range(100, 120))
     truth: tuple[int, ...] = tuple(range(2000, 2500))
     truth_of: tuple[tuple[str, str], ...] = (("luck", "linear"),)
     truth_methods: tuple[str, ...] = ("bpo_split", "rloo")
-    updates: Mapping[str, int] = field(default_factory=lambda: {"tabular": 16, "linear": 16})
+    updates: Mapping[str, int] = field(default_factory=lambda: {"tabular": 12, "linear": 12})
     map_depths: tuple[tuple[int, tuple[int, ...]], ...] = ((4, (1, 2, 3)), (8, (1, 4, 7)))
     map_widths: tuple[int, ...] = (2, 4)
     map_luck: tuple[bool, ...] = (False, True)
     map_forks: tuple[float, ...] = (0.0, 1.0, 4.0)
-    map_seeds: tuple[int, ...] = tuple(range(10))
-    map_pilot: tuple[int, ...] = tuple(range(1000, 1003))
-    map_rates: tuple[float, ...] = (0.2, 0.4, 0.8, 1.6)
-    map_updates: int = 150
+    map_seeds: tuple[int, ...] = tuple(range(8))
+    map_pilot: tuple[int, ...] = tuple(range(1000, 1002))
+    map_rates: tuple[float, ...] = (0.2, 0.5, 1.25)
+    map_updates: int = 120
     map_draws: int = 500
 
 
@@ -55,19 +55,19 @@ QUICK = Suite(
     families=("late", "early"),
     policies=("linear",),
     rates=(0.4, 0.8),
-    pilot=(1000, 1001),
+    pilot=(1000,),
     seeds=(0, 1, 2),
     again=(100, 101, 102),
     truth=tuple(range(2000, 2012)),
     truth_of=(("late", "linear"),),
-    updates={"linear": 4},
+    updates={"linear": 2},
     map_depths=((3, (2,)),),
     map_widths=(2,),
     map_seeds=(0, 1, 2),
     map_pilot=(1000,),
     map_rates=(0.4, 0.8),
-    map_updates=40,
-    map_draws=200,
+    map_updates=20,
+    map_draws=50,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -55,19 +56,23 @@ def by_hand(policy, factors, trees) -> dict[str, np.ndarray]:
     return slopes
 
 
-def zero_head(trees) -> float:
-    """Squared norm of the critic's gradient at V = 0: -0.5 * mean over the edges of target times (state, 1)."""
+def zero_head(lam, trees) -> float:
+    """Squared norm of the critic's gradient at V = 0: -0.5 * mean over the edges, by mass, of target times (state, 1)."""
+
+    def target(tree, node):
+        return tree.reward[node] + lam * sum(tree.weight[child] * target(tree, child) for child in tree.children[node])
+
     slopes = dict.fromkeys(["", "0", "1", "00", "01", "10", "11", "bias"], 0.0)
     edges = [(tree, node) for tree in trees for node in range(1, len(tree))]
+    total = sum(tree.mass[node] for tree, node in edges)
     for tree, node in edges:
-        target = 0.95 ** (2 - len(tree.edge(node).context.text)) * tree.returns[tree.main_leaf(node)]
         for place in (tree.edge(node).context.text, "bias"):
-            slopes[place] -= 0.5 * target / len(edges)
+            slopes[place] -= 0.5 * tree.mass[node] * target(tree, node) / total
     return sum(slope**2 for slope in slopes.values())
 
 
 # What else is trained in the same step, by the squared norm of its gradient.
-BESIDE = {"ppo": zero_head}
+BESIDE = {"ppo": partial(zero_head, 0.95), "opts_ttpo": partial(zero_head, 0.999)}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def whitened(rule: CreditRule) -> CreditRule:
-    """A rule of a batch with its advantages whitened: (A - mean) / population std, each edge counted once per token.
+    """A rule of a batch with its advantages whitened: (A - mean) / population std, over tokens, each by its edge's weight.
 
     Edges without a signal are among those that the mean is taken over, and have one afterwards: a flat group is below or above
     the rest of the update. Biased: every advantage is in mean and std, and the mean depends on how long rollouts became.
@@ -27,9 +27,9 @@ def whitened(rule: CreditRule) -> CreditRule:
 
 def _whitened(rule: CreditRule, trees: Sequence[Tree], memory: Memory | None = None) -> list[Credit]:
     credits = rule(trees, memory)
-    counts = np.concatenate([np.where(credit.weight > 0, tokens(tree), 0) for tree, credit in zip(trees, credits, strict=True)])
+    counts = np.concatenate([credit.weight * tokens(tree) for tree, credit in zip(trees, credits, strict=True)])
     values = np.concatenate([credit.advantage for credit in credits])
-    total = max(int(counts.sum()), 1)
+    total = float(counts.sum()) or 1.0
     mean = float(counts @ values) / total
     std = float(np.sqrt(counts @ (values - mean) ** 2 / total))
     return [_scaled(credit, mean, std) for credit in credits]

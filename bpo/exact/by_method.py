@@ -15,10 +15,20 @@ from bpo.methods import METHODS, build
 PLAIN = Problem.from_spec({"p": [0.3, 0.8, 0.45], "r": [0.0, 1.0, 0.3, 0.5]})
 ENDING = Problem.from_spec({"p": [0.6, 0.5, 0.35], "r": [0.0, 0.0, 0.1, 1.0], "ends": {"0": 0.3}})
 # Values of parameters, by their names, where a row has them; then those of single rows.
-SMALL: dict[str, Any] = {"returns": 3, "points": 1, "width": 3, "gap": 1, "unit": "steps", "values": 1}
+SMALL: dict[str, Any] = {
+    "returns": 3,
+    "points": 1,
+    "width": 3,
+    "gap": 1,
+    "unit": "steps",
+    "values": 1,
+    "starts": 2,
+    "searches": 1,
+}
 SMALL_OF: dict[str, dict[str, Any]] = {
     "bpo_split": {"points": 2, "width": 2, "selector": "threshold", "selector_value": 0.6},
     "vineppo": {"returns": 2},
+    "opts_ttpo": {"starts": 2, "searches": 1},
 }
 
 

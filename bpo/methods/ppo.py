@@ -22,7 +22,7 @@ CRITIC = {
     "lam": Param(0.95, "how far an advantage trusts returns over the critic: 0, one action; 1, to the end", low=0.0, high=1.0),
     "value_weight": Param(0.5, "factor of the critic's loss beside the policy's", low=0.0),
     "value_clip": Param(0.2, "how far from its old value the critic's may go and still lower its loss", low=0.0),
-    "whiten": Param(True, "whether advantages are shifted and scaled to mean 0 and std 1 over the update's tokens"),
+    "whiten": Param(True, "whether advantages are shifted and scaled to mean 0 and std 1 over the update's tokens, by weight"),
 }
 LEARNS = fact("auxiliary", "loss of the critic")
 

@@ -124,12 +124,14 @@ def per_token(t: int, n: int) -> float:
 
 
 def whitened(numbers: Callable[[tuple[int, ...]], Numbers]) -> Callable[[tuple[int, ...]], Numbers]:
-    """Mean 0 and standard deviation 1 over the tokens."""
+    """Mean 0 and standard deviation 1 over the tokens, each with the mass of its edge."""
 
     def white(trees: tuple[int, ...]) -> Numbers:
         found = numbers(trees)
-        by_token = [a for (t, n), a in found.items() for _ in range(count(t, n))]
-        return {edge: (a - mean(by_token)) / std(by_token) for edge, a in found.items()}
+        share_of = {(t, n): count(t, n) * FOREST[t].mass(n) for t, n in found}
+        middle = sum(share_of[edge] * a for edge, a in found.items()) / sum(share_of.values())
+        square = sum(share_of[edge] * (a - middle) ** 2 for edge, a in found.items()) / sum(share_of.values())
+        return {edge: (a - middle) / math.sqrt(square) for edge, a in found.items()}
 
     return white
 
@@ -378,6 +380,10 @@ CASES = {
     "dppo, KL": Case("dppo", centred, loss=divergence(kl=True), parameters={"divergence": "kl"}),
     "rebel": Case("rebel", centred, joint=regression(4), parameters={"returns": 4}),
     "rebel, pairs": Case("rebel", paired, joint=regression(2), parameters={"form": "pairs"}),
+    "opts_ttpo": Case("opts_ttpo", whitened(generalised(lam=0.999)), trees=ALL),
+    "opts_ttpo, with a critic": Case(
+        "opts_ttpo", generalised(guessed, lam=0.999), trees=ALL, parameters={"whiten": False}, critic=guessed
+    ),
     "bpo": Case("bpo", literal(), own, trees=ALL),
     "bpo, zero suffix": Case("bpo", literal("zero"), own, trees=ALL, parameters={"suffix": "zero"}),
     "bpo, nearest suffix": Case("bpo", literal("nearest"), own, trees=ALL, parameters={"suffix": "nearest"}),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bpo.errors import BadInput, having, listed, named, shown
+from bpo.finite import NotFinite
 from bpo.sandbox import Observation, Outcome
 
 # Steps of a path after which an episode counts as one that never ends, for sandboxes that say nothing else. The longest
@@ -117,7 +118,7 @@ def outcome_of(sandbox: Any, action: str, value: Any) -> Outcome:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         finite = False
     if not finite:
-        raise BadInput(f"{_of(sandbox)}: step({shown(action)}) gives the reward {shown(reward)}; it must be a finite number")
+        raise NotFinite(f"{_of(sandbox)}: step({shown(action)}) gives the reward {shown(reward)}; it must be a finite number")
     if not hasattr(value.info, "keys"):
         raise BadInput(f"{_of(sandbox)}: step({shown(action)}) gives info = {shown(value.info)}; it must be a mapping of facts")
     observation_of(sandbox, "step", value.observation, bool(value.done))

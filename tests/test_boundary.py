@@ -269,7 +269,7 @@ CALLS = [
         lambda: moments(PROBLEM, GROWTH, lambda trees: [replace(bpo_split(trees)[0], weight=np.ones(2))]),
         "the credit rule gives weight of shape (2,) for tree 0",
     ),
-    (lambda: moments(PROBLEM, GROWTH, bpo_split, limit=0), "limit is 0; it must be at least 1"),
+    (lambda: moments(PROBLEM, GROWTH, bpo_split, limit=-1), "limit is -1; it must be at least 0"),
     (lambda: moments(PROBLEM, GROWTH, bpo_split, samples="x"), "samples is 'x'; it must be a whole number"),
     (lambda: moments(PROBLEM, GROWTH, bpo_split, seed=-1), "seed is -1; it must be at least 0"),
     (lambda: moments(PROBLEM, GROWTH, bpo_split, key=0), "key is 0"),

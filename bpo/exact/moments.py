@@ -78,13 +78,13 @@ def moments(
     """Moments of sum over edges of weight * advantage * score, by the select, growth and credit code that trains.
 
     sampling  factor by which another way of drawing makes a tree more or less likely than independent draws do (default 1)
-    limit     most realisations that are enumerated; above it `samples` are drawn with `seed`
+    limit     most realisations that are enumerated; above it `samples` are drawn with `seed` (0: always)
     key       integers from which the coins of boundaries are spawned; the moments are those given these coins
     Errors: BadInput where the growth cannot be enumerated and has no Monte-Carlo fallback (nested growth, several trees, a
     problem with early ends, `sampling`), and where a rule reads more than it declared.
     """
     check_arguments(problem, growth, rule)
-    for name, value, low in (("limit", limit, 1), ("samples", samples, 2), ("seed", seed, 0)):
+    for name, value, low in (("limit", limit, 0), ("samples", samples, 2), ("seed", seed, 0)):
         counted(name, value, low)
     if sampling is not None and not callable(sampling):
         raise BadInput(f"sampling is {shown(sampling)}; it must be a function of a tree that gives a number")

@@ -119,7 +119,7 @@ class TabularPolicy:
         if len(row) != len(actions):
             raise BadInput(
                 f"the policy has {len(row)} logits for the state {shown(context.text)}, in which the sandbox lists "
-                f"{len(actions)} actions: it was made for another sandbox"
+                f"{len(actions)} actions: it was made for another sandbox, or texts do not tell the states of this one apart"
             )
         return row
 

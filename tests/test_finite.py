@@ -104,7 +104,9 @@ def test_whatever_is_no_number_stops_the_update_before_anything_is_kept(what, tm
         monkeypatch.setattr(
             trainer.learner.optimizer, "step", lambda: next(iter(trainer.policy.parameters())).data.fill_(math.nan)
         )
-    with pytest.raises(NotFinite, match=f"^update 1.*{what}"):
+    # A sandbox's own numbers are refused where they are taken.
+    said = "gives the reward nan" if what == "return" else f"^update 1.*{what}"
+    with pytest.raises(NotFinite, match=said):
         trainer.run()
     assert checkpoint.paths(tmp_path) == []
     assert read_metrics(tmp_path / "metrics.jsonl") == []

@@ -104,8 +104,7 @@ def test_whatever_is_no_number_stops_the_update_before_anything_is_kept(what, tm
         monkeypatch.setattr(
             trainer.learner.optimizer, "step", lambda: next(iter(trainer.policy.parameters())).data.fill_(math.nan)
         )
-    # A sandbox's own numbers are refused where they are taken.
-    said = "gives the reward nan" if what == "return" else f"^update 1.*{what}"
+    said = "step.* gives the reward nan" if what == "return" else f"^update 1.*{what}"
     with pytest.raises(NotFinite, match=said):
         trainer.run()
     assert checkpoint.paths(tmp_path) == []

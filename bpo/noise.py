@@ -85,14 +85,15 @@ def gradient_draws(
     sandboxes: Sequence[Sandbox],
     tasks: Sequence[Sequence[str]],
     progress: Callable[[int], None] | None = None,
-) -> list[Draw]:
-    """Norm and cost of one gradient per list of tasks (see `gradients`)."""
-    draws = []
-    for draw, _ in gradients(recipe, policy, sandboxes, tasks):
+) -> tuple[list[Draw], np.ndarray]:
+    """Norm and cost of one gradient per list of tasks (see `gradients`), and their Gram matrix, float64 [n, n]."""
+    draws, vectors = [], []
+    for draw, vector in gradients(recipe, policy, sandboxes, tasks):
         draws.append(draw)
+        vectors.append(vector)
         if progress:
             progress(len(draws))
-    return draws
+    return draws, gram(vectors)
 
 
 def gram(vectors: Sequence[np.ndarray]) -> np.ndarray:

@@ -133,8 +133,12 @@ class SelectorPlan(Plan):
         if drawn.rank > 0:
             self._paths[drawn.tree, drawn.child] = self._forked[key]
             return []
-        path, boundary = self._paths[key], forest.boundary(*key)
-        fork = self._fork(drawn, path, boundary)
+        path = self._paths[key]
+        fork = None
+        # A boundary has a coin, whose stream costs more than the rest of it: it is made where it can be asked for.
+        if path.points > 0 and self.growth.width > 1 and (path.backbone or self.growth.nested):
+            boundary = forest.boundary(*key)
+            fork = self._fork(drawn, path, boundary)
         if fork is not None:
             points = path.points - 1 if self.growth.nested else 0
             self._forked[key] = replace(path, backbone=False, points=points, last=boundary)
@@ -144,8 +148,6 @@ class SelectorPlan(Plan):
 
     def _fork(self, drawn: Drawn, path: _Path, boundary: Boundary) -> Fork | None:
         growth = self.growth
-        if path.points < 1 or growth.width < 2 or not (path.backbone or growth.nested):
-            return None
         if not (drawn.node == ROOT and growth.root) and not self._fires(boundary, path.last):
             return None
         shares = tuple(float(share) for share in growth.shares(path.points))

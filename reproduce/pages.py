@@ -16,9 +16,10 @@ from bpo.errors import BadInput
 from bpo.exact.by_method import exact_row, noise, relative_bias
 from bpo.files import write_atomically
 from bpo.methods import METHODS, SELECTORS, Method, build
-from reproduce.markdown import NONE, against, grid, listed, plural, short, spread, trained
+from reproduce.findings import of_set
+from reproduce.markdown import grid
 from reproduce.plan import ROOT
-from reproduce.tables import ABOVE
+from reproduce.words import NONE, plural, short, spread
 
 BLOCK = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- /table -->", re.DOTALL)
 
@@ -45,19 +46,21 @@ def fill_all(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 
 
 def brief(table: Mapping[str, Any]) -> str:
-    """The table in a few columns: success on both splits, and the difference to the warm start on the first."""
-    first = table["splits"][0]
-    heads = ["row", *(f"{short(split)}, %" for split in table["splits"]), f"minus warm start, {short(first)}"]
+    """The table in a few columns: the area of every comparison, and final success on the first and the last split."""
+    ends = list(dict.fromkeys([table["splits"][0], table["splits"][-1]]))
+    heads = ["row", *(f"area at {one['name']}, %" for one in table["sets"]), *(f"{short(split)}, %" for split in ends)]
     rows = [
-        [row["label"], *(spread(row["success"][split]) for split in table["splits"]), against(row, first, short_words=True)]
+        [
+            row["label"],
+            *(spread(one["areas"][row["label"]]) if row["label"] in one["areas"] else NONE for one in table["sets"]),
+            *(spread(row["success"][split]) for split in ends),
+        ]
         for row in table["rows"]
     ]
-    parted = sum(1 for pair in table["pairs"] if pair["sign"])
-    above = [row for row in trained(table) if row["vs_start"][first]["verdict"] == ABOVE]
+    verdicts = [sentence for one in table["sets"] for sentence in of_set(table, one)[1:]]
     said = (
-        f"Success of {plural(len(table['seeds']), 'seed')} with 95 % intervals; {table['scale']}. "
-        f"Above the warm start on {short(first)} tasks: {listed(above)}. "
-        f"Pairs of methods that differ by more than noise: {parted or 'none'}."
+        f"{plural(len(table['seeds']), 'seed')} with 95 % intervals; {table['scale']}. Area: mean success while training, on "
+        f"the tasks that are trained on. {' '.join(verdicts)}"
     )
     return f"{grid(heads, rows)}\n\n{said}"
 

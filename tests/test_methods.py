@@ -15,25 +15,25 @@ from bpo.select import Spacing
 # Hashes that finished runs have in their folders' names.
 HASHES = {
     ("smoke", "toy"): {
-        "bpo": "5a893467",
-        "bpo_split": "1dcde3e2",
-        "drgrpo": "55e55ff9",
-        "grpo": "36348afd",
-        "rloo": "791437a0",
+        "bpo": "71ab0010",
+        "bpo_split": "b18f72af",
+        "drgrpo": "e0426e82",
+        "grpo": "80033a7b",
+        "rloo": "d7958252",
     },
     ("smoke", "codefix"): {
-        "bpo": "16a0a11d",
-        "bpo_split": "eb901eac",
-        "drgrpo": "f797b0f9",
-        "grpo": "333f471a",
-        "rloo": "e7c41258",
+        "bpo": "fc4c2df8",
+        "bpo_split": "8d3faac7",
+        "drgrpo": "2f37df04",
+        "grpo": "39c9202a",
+        "rloo": "b57ba65b",
     },
     ("quick", "household"): {
-        "bpo": "6ad4d51d",
-        "bpo_split": "784af69a",
-        "drgrpo": "764f5ec4",
-        "grpo": "6d806afe",
-        "rloo": "f39eeaf4",
+        "bpo": "819baa4a",
+        "bpo_split": "9d70b505",
+        "drgrpo": "9d2b4f2f",
+        "grpo": "bca1fe23",
+        "rloo": "14d6bbd3",
     },
 }
 

@@ -3,7 +3,7 @@
 from bpo.credit.anchors import gigpo
 from bpo.credit.gae import gae
 from bpo.credit.literal import bpo
-from bpo.credit.record import SPREAD, Credit, CreditRule, declared, leave_one_out, per_task, reads
+from bpo.credit.record import SPREAD, Credit, CreditRule, declared, found_by, leave_one_out, per_task, reads
 from bpo.credit.rollouts import drgrpo, grpo, raw, rloo, within
 from bpo.credit.splitting import bpo_split
 from bpo.credit.values import vineppo
@@ -21,6 +21,7 @@ __all__ = [
     "by_cap",
     "declared",
     "drgrpo",
+    "found_by",
     "gae",
     "gigpo",
     "grpo",

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from bpo.credit.record import SPREAD, Credit, require_finished, trained
+from bpo.errors import BadInput
 from bpo.tree import ROOT, Tree
 
 # A step is the edge into (number of the tree, node).
@@ -38,7 +39,7 @@ def gigpo(
     for tree in trees:
         require_finished(tree)
         if any(node != ROOT for node in tree.branch_points):
-            raise ValueError(f"{tree.task}: this rule needs rollouts from the root and no other branch point")
+            raise BadInput(f"{tree.task}: this rule needs rollouts from the root and no other branch point")
     edges = [(t, node) for t, tree in enumerate(trees) for node in range(1, len(tree)) if not tree.auxiliary[node]]
     returns = {edge: _outcome(trees, edge) for edge in edges}
     rollouts = list(returns.values()) if over == "steps" else [_outcome(trees, first) for first in _firsts(trees)]

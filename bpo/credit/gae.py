@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpo.credit.record import SPREAD, Credit, require_finished, trained
+from bpo.credit.record import SPREAD, Credit, each, require_finished, trained
 from bpo.tree import ROOT, Tree
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def gae(trees: Sequence[Tree], memory: Memory | None = None, *, gamma: float = 1
     point the sum goes on with the mean of the children's by their shares, which on rollouts from the root is the usual sum.
     Biased by the critic's error unless lam = 1, and by gamma < 1.
     """
-    values = [np.zeros(len(tree)) for tree in trees] if memory is None else memory.values(trees)
+    values = [np.zeros(len(tree)) for tree in each(trees)] if memory is None else memory.values(trees)
     return [_credit(tree, advantages(tree, value, gamma, lam)) for tree, value in zip(trees, values, strict=True)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bpo.credit.record import SPREAD, Credit, leave_one_out, reads, require_finished, trained
+from bpo.credit.record import SPREAD, Credit, each, leave_one_out, reads, require_finished, trained
 from bpo.tree import Tree
 
 
@@ -26,7 +26,7 @@ def bpo(
     "broadcast", A is added on all of them; "nearest", A holds until the next branch point of the path. `prefix="backbone"` adds
     lam^(t-u) times the backbone's A to the backbone steps u < t (Eq. 4); "off" leaves them out. Biased in general.
     """
-    return [_literal(tree, suffix, prefix, lam) for tree in trees]
+    return [_literal(tree, suffix, prefix, lam) for tree in each(trees)]
 
 
 def _literal(tree: Tree, suffix: str, prefix: str, lam: float) -> Credit:

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from bpo.errors import BadInput, shown
 from bpo.tree import ROOT, Tree
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # Returns of a group that differ by less than this count as equal: the group sends no gradient, KL included.
 SPREAD = 1e-12
+# Largest distance from one of weights that sum to one.
+TOTAL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,10 @@ def reads(*what: str) -> Callable[[CreditRule], CreditRule]:
 
     "returns" are those of the leaves, "order" the ranks of the forks of a branch point: without it the forks are treated alike.
     The exact engine then calls the rule once for many trees. A rule that reads more (states, actions, entropies) declares
-    nothing and is given every tree, complete. Errors: ValueError for a word that is not in READABLE.
+    nothing and is given every tree, complete. Errors: BadInput for a word that is not in READABLE.
     """
     if not set(what) <= set(READABLE):
-        raise ValueError(f"a credit rule can declare {', '.join(READABLE)}, not {', '.join(map(repr, what))}")
+        raise BadInput(f"a credit rule can declare {', '.join(READABLE)}, not {', '.join(map(repr, what))}")
 
     def declare(rule: CreditRule) -> CreditRule:
         _DECLARED[rule] = frozenset(what)
@@ -92,11 +95,40 @@ def leave_one_out(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     values, weights: float [K] with weights summing to one; returns float [K]. A member that has all the weight has no others:
     nan. Equal weights give the leave-one-out baseline of RLOO (arXiv 2402.14740). Unbiased where weights do not depend on
-    the members' actions, since the baseline of a member never sees its own return.
+    the members' actions, since the baseline of a member never sees its own return. Errors: BadInput for values and weights
+    of different shapes, and for weights that sum to something else.
     """
+    values, weights = np.asarray(values, np.float64), np.asarray(weights, np.float64)
+    if values.shape != weights.shape or values.ndim != 1:
+        raise BadInput(f"values have the shape {values.shape}, weights {weights.shape}; both must be lists of equal length")
+    if len(weights) and not abs(weights.sum() - 1.0) < TOTAL:
+        raise BadInput(f"weights sum to {weights.sum():.6g}; they must sum to one")
     with np.errstate(invalid="ignore", divide="ignore"):
         others = (np.dot(weights, values) - weights * values) / (1.0 - weights)
     return np.where(weights < 1.0, values - others, np.nan)
+
+
+def found_by(rule: CreditRule, trees: Sequence[Tree], *given: object) -> list[Credit]:
+    """What rule(trees, *given) finds; BadInput where that is not a Credit for each tree, with an entry per node."""
+    found = rule(trees, *given)
+    if not isinstance(found, Sequence) or len(found) != len(trees):
+        raise BadInput(f"the credit rule gives {shown(found)}; it must give a list of {len(trees)} credits, one for each tree")
+    for place, (tree, credit) in enumerate(zip(trees, found, strict=True)):
+        if not isinstance(credit, Credit):
+            raise BadInput(f"the credit rule gives {shown(credit)} for tree {place}; it must give a Credit")
+        for name in ("advantage", "weight", "has_signal"):
+            if np.shape(getattr(credit, name)) != (len(tree),):
+                shape = np.shape(getattr(credit, name))
+                raise BadInput(f"the credit rule gives {name} of shape {shape} for tree {place}, which has {len(tree)} nodes")
+    return list(found)
+
+
+def each(trees: Sequence[Tree]) -> Sequence[Tree]:
+    """The trees themselves; BadInput where a rule is given something else, like one tree alone."""
+    if isinstance(trees, Tree) or not isinstance(trees, Sequence) or not all(isinstance(tree, Tree) for tree in trees):
+        given = "a tree" if isinstance(trees, Tree) else shown(trees)
+        raise BadInput(f"a credit rule is given {given}; it needs the list of all trees of one task, like [tree]")
+    return trees
 
 
 def trained(tree: Tree, values: np.ndarray) -> np.ndarray:
@@ -107,6 +139,6 @@ def trained(tree: Tree, values: np.ndarray) -> np.ndarray:
 
 
 def require_finished(tree: Tree) -> None:
-    """Raise ValueError for a tree with a path that was left open: it has no return to give credit for."""
+    """Raise BadInput for a tree with a path that was left open: it has no return to give credit for."""
     if not tree.ended[tree.leaves].all():
-        raise ValueError(f"{tree.task}: a path was left open, and this rule needs the return of every path")
+        raise BadInput(f"{tree.task}: a path was left open, and this rule needs the return of every path")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bpo.credit.record import SPREAD, Credit, leave_one_out, reads, require_finished, trained
+from bpo.credit.record import SPREAD, Credit, each, leave_one_out, reads, require_finished, trained
+from bpo.errors import BadInput
 from bpo.tree import ROOT, Tree
 
 
@@ -17,13 +18,13 @@ def rloo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     Needs trees that branch at the root only, into K >= 2 rollouts; every step of a rollout has its advantage and weight 1/K.
     Unbiased.
     """
-    return [over_rollouts(tree, lambda g: leave_one_out(g, np.full(len(g), 1 / len(g)))) for tree in trees]
+    return [over_rollouts(tree, lambda g: leave_one_out(g, np.full(len(g), 1 / len(g)))) for tree in each(trees)]
 
 
 @reads("returns")
 def raw(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
     """The return itself, without a baseline (Williams 1992); shape and weights of `rloo`. Unbiased."""
-    return [over_rollouts(tree, lambda g: g) for tree in trees]
+    return [over_rollouts(tree, lambda g: g) for tree in each(trees)]
 
 
 @reads("returns")
@@ -35,7 +36,7 @@ def grpo(trees: Sequence[Tree], running: float | None = None, *, std: str = "pop
     response length). Biased: the own return is in mean and std.
     """
     ddof = {"population": 0, "sample": 1}[std]
-    return [over_rollouts(tree, lambda g: (g - g.mean()) / g.std(ddof=ddof)) for tree in trees]
+    return [over_rollouts(tree, lambda g: (g - g.mean()) / g.std(ddof=ddof)) for tree in each(trees)]
 
 
 @reads("returns")
@@ -44,7 +45,7 @@ def drgrpo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]:
 
     Biased by the known factor (K-1)/K, which does not change the direction.
     """
-    return [over_rollouts(tree, lambda g: g - g.mean()) for tree in trees]
+    return [over_rollouts(tree, lambda g: g - g.mean()) for tree in each(trees)]
 
 
 @reads("returns", "order")
@@ -53,14 +54,14 @@ def within(trees: Sequence[Tree], running: float | None = None, *, size: int) ->
 
     A group without spread sends nothing. Biased by the factor (size-1)/size. Errors: ValueError where groups do not come out.
     """
-    return [_within(tree, size) for tree in trees]
+    return [_within(tree, size) for tree in each(trees)]
 
 
 def over_rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) -> Credit:
     require_finished(tree)
     children = tree.children[ROOT]
     if len(children) < 2 or any(node != ROOT for node in tree.branch_points):
-        raise ValueError(f"{tree.task}: this rule needs two or more rollouts from the root and no other branch point")
+        raise BadInput(f"{tree.task}: this rule needs two or more rollouts from the root and no other branch point")
     returns = np.array([tree.returns[tree.main_leaf(child)] for child in children])
     spread = np.ptp(returns) > SPREAD
     values = advantages(returns) if spread else np.zeros(len(children))
@@ -74,7 +75,7 @@ def over_rollouts(tree: Tree, advantages: Callable[[np.ndarray], np.ndarray]) ->
 def _within(tree: Tree, size: int) -> Credit:
     children = tree.children[ROOT]
     if len(children) % size:
-        raise ValueError(f"{tree.task}: {len(children)} rollouts are no groups of {size}")
+        raise BadInput(f"{tree.task}: {len(children)} rollouts are no groups of {size}")
     returns = np.array([tree.returns[tree.main_leaf(child)] for child in children]).reshape(-1, size)
     found = over_rollouts(tree, lambda g: (returns - returns.mean(axis=1, keepdims=True)).ravel())
     flat = np.repeat(np.ptp(returns, axis=1) <= SPREAD, size)

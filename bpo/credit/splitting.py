@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bpo.credit.record import SPREAD, Credit, leave_one_out, reads, require_finished, trained
+from bpo.credit.record import SPREAD, Credit, each, leave_one_out, reads, require_finished, trained
+from bpo.errors import BadInput, shown
 from bpo.tree import ROOT, Tree
 
 
@@ -26,15 +27,17 @@ def bpo_split(
     branch points that are causal by construction, sibling baselines without a critic, planned weights, shrinkage.
     """
     if root_baseline not in ("trees", "running", "zero"):
-        raise ValueError(f"root_baseline is {root_baseline!r}; it must be 'trees', 'running' or 'zero'")
-    roots = np.array([tree.value[ROOT] for tree in trees])
+        raise BadInput(f"root_baseline is {root_baseline!r}; it must be 'trees', 'running' or 'zero'")
+    if not isinstance(shrink, float | int | np.number) or not 0 <= shrink <= 1:
+        raise BadInput(f"shrink is {shown(shrink)}; it must be a number from 0 to 1")
+    roots = np.array([tree.value[ROOT] for tree in each(trees)])
     credits = []
     for i, tree in enumerate(trees):
         if len(tree.children[ROOT]) > 1:
             base = 0.0  # never used: every edge has a branch point at or above it
         elif root_baseline == "trees":
             if len(trees) < 2:
-                raise ValueError("root_baseline='trees' needs at least two trees per task or the root as a branch point")
+                raise BadInput("root_baseline='trees' needs at least two trees per task or the root as a branch point")
             base = float(np.delete(roots, i).mean())
         elif root_baseline == "running":
             base = 0.0 if running is None else running

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bpo.credit.record import SPREAD, Credit, require_finished, trained
+from bpo.credit.record import SPREAD, Credit, each, require_finished, trained
+from bpo.errors import BadInput
 from bpo.tree import ROOT, Tree
 
 
@@ -18,7 +19,7 @@ def vineppo(trees: Sequence[Tree], running: float | None = None) -> list[Credit]
     here). With a value in every state the advantages of a rollout add up to its return minus V(s_0). Unbiased: the value of
     s_t knows nothing of the action that is drawn there for training, and the next value is one of what the action led to.
     """
-    return [_from_values(tree) for tree in trees]
+    return [_from_values(tree) for tree in each(trees)]
 
 
 def estimated(tree: Tree) -> np.ndarray:
@@ -37,7 +38,7 @@ def estimated(tree: Tree) -> np.ndarray:
 def _from_values(tree: Tree) -> Credit:
     require_finished(tree)
     if not tree.auxiliary_children[ROOT] or any(node != ROOT for node in tree.branch_points):
-        raise ValueError(f"{tree.task}: this rule needs rollouts from the root, and auxiliary rollouts there at least")
+        raise BadInput(f"{tree.task}: this rule needs rollouts from the root, and auxiliary rollouts there at least")
     before = estimated(tree)
     after = before.copy()
     for node in range(1, len(tree)):

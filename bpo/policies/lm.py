@@ -234,7 +234,10 @@ class LMPolicy:
         self._net.check_length(max(map(len, rows)))
         where = [(row_of[step], len(steps[step][0].ids) + j - 1) for step, j in places]
         planned = self._plan(rows)
-        if planned is not None:
+        if self._reads_itself:
+            planned = planned or prefix_sharing.plan(rows, max(map(len, rows)) + 1)
+            logits = self._net.logits(self._net.own.states(planned, where))
+        elif planned is not None:
             logits = prefix_sharing.staged(self._net, planned, where, self.batch_tokens)
         else:
             # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
@@ -244,6 +247,11 @@ class LMPolicy:
         choices = [steps[step][1].choices[j] for step, j in places]
         owner = torch.tensor([step for step, _ in places], device=logits.device)
         return token_log_probs(logits, tokens, choices, self.temperature), owner
+
+    @property
+    def _reads_itself(self) -> bool:
+        """Whether training reads by our own forward pass: it knows nothing of activations that are not kept."""
+        return self._net.own is not None and not self.model.is_activation_checkpointing
 
     def tokens_read(self, steps: Sequence[Step]) -> int:
         """Tokens that `logprob` reads, batch by batch, to score these steps: what is shared, and read once, counts once."""
@@ -258,6 +266,9 @@ class LMPolicy:
         """How to read what sequences share once; None where each is better read by itself."""
         if not self.settings["share"] or self._net.kv_shape is None or self.model.is_activation_checkpointing:
             return None
+        if self._reads_itself:
+            # It pads next to nothing, so that reading once is cheaper wherever there is something to share.
+            return prefix_sharing.plan(rows)
         return prefix_sharing.best(rows, self.batch_tokens, self._net.pair_cost)
 
     def batches(self, steps: Sequence[Step]) -> list[list[int]]:

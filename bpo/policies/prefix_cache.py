@@ -298,8 +298,12 @@ class CachedRows:
     def _forward(self, tokens: Sequence[Ids]) -> torch.Tensor:
         """States after the last of the tokens that are appended to each row; that of a row without new tokens says nothing."""
         counts = [len(new) for new in tokens]
-        width = max(counts)
         ends = [length + count for length, count in zip(self._lengths, counts, strict=True)]
+        if self._net.own is not None:
+            states = self._net.own.append(tokens, self._lengths, self._buffer, self._net.version())
+            self._lengths = ends
+            return states
+        width = max(counts)
         device = self._buffer.device
         ids = torch.tensor([[*new, *[0] * (width - len(new))] for new in tokens], device=device)
         inside = torch.arange(width, device=device) < torch.tensor(counts, device=device)[:, None]

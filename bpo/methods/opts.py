@@ -34,8 +34,8 @@ opts_ttpo = Method(
     citation="OPTS-TTPO 2026, arXiv 2609.40035; code: github.com/lu-jun-yu/OPTS",
     known_from="released code and its description",
     fidelity="search score, tree advantages with the mean of the children, branch weights, weighted whitening and value loss; "
-    "new here: every tree searches equally often (the code skips trees below the update's mean score), boundaries of actions in "
-    "place of tokens, a value head on the policy's model in place of a critic of its own",
+    "new here: every tree searches equally often (the code skips trees below the update's mean score), boundaries of actions "
+    "in place of tokens, a value head on the policy's model in place of a critic of its own",
     bias="biased: branch points are chosen by what was drawn (its weights alone, fixed before the draws, would not be)",
     memory=memory,
     mechanism=lambda p: {"contrast": CONTRAST, "forks": FORKS, "critic": LEARNS},

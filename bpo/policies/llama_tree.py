@@ -11,8 +11,13 @@ from torch.nn import functional as nn
 from bpo.policies.llama_layer import FeedForward, Layer, Projected, Shape
 from bpo.policies.prefix_sharing import SharingPlan
 
-# Rows of queries are padded to one length where that adds no more than this share, and this many.
-PADDED, FEW = 1.25, 32
+# Most tokens of a segment that attend as one row. Rows attend together where that adds no more than this share of scores.
+PIECE, PADDED = 96, 1.3
+# Rows are put side by side by their tokens, in steps of so many, and then by the length of their paths.
+FEW = 8
+
+# Index of a segment and the offsets of those of its tokens that ask.
+_Row = tuple[int, list[int]]
 
 
 @dataclass(frozen=True)
@@ -68,39 +73,41 @@ class Tree:
 
     def _blocks(self, asking: dict[int, list[int]], where: torch.Tensor | None = None) -> list[Block]:
         """Blocks of the segments that ask, at these offsets; `where` renumbers the tokens that ask."""
-        segments = self._planned.segments
-        groups: list[list[int]] = []
-        total = 0
-        for segment in sorted(asking, key=lambda i: (len(asking[i]), segments[i].start + len(segments[i].tokens), i)):
-            width = len(asking[segment])
-            total += width
-            if not groups or (len(groups[-1]) + 1) * width > PADDED * total + FEW:
+        # In pieces, so that what comes after a piece is not laid before it.
+        rows = [(i, offsets[k : k + PIECE]) for i, offsets in asking.items() for k in range(0, len(offsets), PIECE)]
+        rows.sort(key=lambda row: (-(-len(row[1]) // FEW), self._planned.segments[row[0]].start + row[1][-1], row))
+        groups: list[list[_Row]] = []
+        used = width = columns = 0
+        for segment, offsets in rows:
+            seen = self._planned.segments[segment].start + offsets[-1] + 1
+            used, width, columns = used + len(offsets) * seen, max(width, len(offsets)), max(columns, seen)
+            if not groups or (len(groups[-1]) + 1) * width * columns > PADDED * used:
                 groups.append([])
-                total = width
-            groups[-1].append(segment)
-        return [self._block(group, asking, where) for group in groups]
+                used, width, columns = len(offsets) * seen, len(offsets), seen
+            groups[-1].append((segment, offsets))
+        return [self._block(group, where) for group in groups]
 
-    def _block(self, group: Sequence[int], asking: dict[int, list[int]], where: torch.Tensor | None) -> Block:
+    def _block(self, rows: Sequence[_Row], where: torch.Tensor | None) -> Block:
         segments = self._planned.segments
-        width = max(len(asking[i]) for i in group)
-        columns = max(segments[i].start + asking[i][-1] + 1 for i in group)
+        width = max(len(offsets) for _, offsets in rows)
+        columns = max(segments[segment].start + offsets[-1] + 1 for segment, offsets in rows)
         asked, real, at, path, pieces = [], [], [], [], []
-        for row, index in enumerate(group):
-            first, offsets = self._first[index], asking[index]
-            missing = width - len(offsets)
-            asked += [first + offset for offset in offsets] + [first + offsets[0]] * missing
-            at += [segments[index].start + offset for offset in offsets] + [segments[index].start + offsets[0]] * missing
+        for row, (segment, offsets) in enumerate(rows):
+            first, start = self._first[segment], segments[segment].start
+            filled = offsets + offsets[:1] * (width - len(offsets))
+            asked += [first + offset for offset in filled]
+            at += [start + offset for offset in filled]
             real += range(row * width, row * width + len(offsets))
-            chain = [(first, segments[index].start, offsets[-1] + 1)]
-            parent = segments[index].parent
+            chain = [(first, start, offsets[-1] + 1)]
+            parent = segments[segment].parent
             while parent >= 0:
                 chain.append((self._first[parent], segments[parent].start, len(segments[parent].tokens)))
                 parent = segments[parent].parent
             pieces.append(tuple(reversed(chain)))
             for begin, _, length in pieces[-1]:
                 path += range(begin, begin + length)
-            path += [first] * (columns - pieces[-1][-1][1] - pieces[-1][-1][2])
-        asked_tokens, places = torch.tensor(asked), torch.tensor(at).view(len(group), width)
+            path += [first] * (columns - start - offsets[-1] - 1)
+        asked_tokens, places = torch.tensor(asked), torch.tensor(at).view(len(rows), width)
         if where is not None:
             asked_tokens = where[asked_tokens]
         hidden = torch.arange(columns) > places.repeat_interleave(self._shape.groups, 1)[:, :, None]
@@ -122,8 +129,8 @@ class Attended(torch.autograd.Function):
         ctx.sizes = len(queries), len(pairs)
         for block in blocks:
             rows = len(block.hidden)
-            asked = queries[block.asked].view(rows, -1, shape.kv_heads, shape.size).transpose(1, 2)
-            laid = pairs[block.path].view(rows, -1, 2 * shape.kv_heads, shape.size).transpose(1, 2)
+            asked = queries.index_select(0, block.asked).view(rows, -1, shape.kv_heads, shape.size).transpose(1, 2)
+            laid = pairs.index_select(0, block.path).view(rows, -1, 2 * shape.kv_heads, shape.size).transpose(1, 2)
             keys, values = laid.split(shape.kv_heads, 1)
             with torch.set_grad_enabled(keep):
                 inputs = [part.detach().requires_grad_(keep) for part in (asked, keys, values)]
@@ -131,7 +138,7 @@ class Attended(torch.autograd.Function):
             if keep:
                 ctx.kept.append((found, inputs))
             found = found.detach().transpose(1, 2).reshape(-1, shape.heads * shape.size)
-            seen[block.tokens] = found[block.real]
+            seen.index_copy_(0, block.tokens, found.index_select(0, block.real))
         return seen
 
     @staticmethod
@@ -142,10 +149,11 @@ class Attended(torch.autograd.Function):
         for block, (found, inputs) in zip(ctx.blocks, ctx.kept, strict=True):
             rows = len(block.hidden)
             of_found = grad.new_zeros(len(block.asked), grad.shape[1])
-            of_found[block.real] = grad[block.tokens]
+            of_found.index_copy_(0, block.real, grad.index_select(0, block.tokens))
             of_found = of_found.view(rows, -1, shape.kv_heads, shape.size).transpose(1, 2)
             asked, keys, values = torch.autograd.grad(found, inputs, of_found)
-            of_queries[block.tokens] = asked.transpose(1, 2).reshape(-1, shape.heads, shape.size)[block.real]
+            asked = asked.transpose(1, 2).reshape(-1, shape.heads, shape.size)
+            of_queries.index_copy_(0, block.tokens, asked.index_select(0, block.real))
             laid = torch.cat([keys, values], 1).transpose(1, 2)
             for row, pieces in enumerate(block.pieces):
                 for first, column, length in pieces:
@@ -168,4 +176,4 @@ def read_tree(tree: Tree, shape: Shape, turns: torch.Tensor, embedding: torch.Te
             queries, blocks = Projected.apply(x, layer.qkv[:own], turns[tree.wanted], shape.heads, shape), tree.last
         x = torch.addmm(x, Attended.apply(queries, pairs, blocks, shape, keep), layer.out.T)
         x = FeedForward.apply(x, layer.gate_up, layer.down, shape.eps)
-    return nn.rms_norm(x, x.shape[1:], None, shape.eps)[tree.order]
+    return nn.rms_norm(x, x.shape[1:], None, shape.eps).index_select(0, tree.order)

@@ -187,18 +187,20 @@ class LMPolicy:
 
     def _act_group(self, group: list[int], contexts, decoders, rngs, prefilled: list[int], computed: list[int]) -> None:
         texts = [contexts[i].ids + decoders[i].start for i in group]
-        place = {ids: row for row, ids in enumerate(dict.fromkeys(texts))}
+        # Rows that lack as many tokens lie side by side, so that they can be read with little padding.
+        unread = {ids: len(ids) - self._store.known(ids) for ids in texts}
+        place = {ids: row for row, ids in enumerate(sorted(unread, key=unread.__getitem__))}
         at = [place[ids] for ids in texts]
         if self._net.kv_shape is None:
             rows = PlainRows(self._net, list(place))
         else:
             rows = CachedRows(self._net, self._store, list(place))
-        logits, unread = rows.read()
+        logits, counts = rows.read()
         written = write(rows, logits, at, [decoders[i] for i in group], [rngs[i] for i in group], self.temperature)
         for i, row, count in zip(group, at, written, strict=True):
-            prefilled[i] = max(unread[row] - len(decoders[i].start), 0)
-            computed[i] = unread[row] + count
-            unread[row] = 0  # the others that stand in this row found it read
+            prefilled[i] = max(counts[row] - len(decoders[i].start), 0)
+            computed[i] = counts[row] + count
+            counts[row] = 0  # the others that stand in this row found it read
 
     def decide(self, context: Context, action: str) -> Decision:
         """The decision that writes `action` here, without a forward pass: log-probabilities of its choices are nan.

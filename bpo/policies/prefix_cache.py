@@ -89,6 +89,10 @@ class PrefixStore:
             node, inside = node.parent, len(node.parent.tokens)
         return Known(tuple(reversed(pieces)), length, state)
 
+    def known(self, ids: Ids) -> int:
+        """How many tokens of the sequence `ids` are stored."""
+        return self._walk(ids)[2]
+
     def put(self, ids: Ids, tensor: torch.Tensor, state: torch.Tensor) -> None:
         """Store what is new of the sequence `ids`, whose keys and values are `tensor`, and the state after its last token."""
         if not self.keeps:

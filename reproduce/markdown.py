@@ -151,13 +151,13 @@ def against(row: Row, split: str, what: str = "vs_start", short_words: bool = Fa
 
 def set_table(table: Mapping[str, Any], one: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The rows of a comparison: area under the curve, difference to the reference, and what an update really used."""
-    reference = table["reference"] if table["reference"] in one["areas"] else next(iter(one["areas"]))
+    members = [row for row in trained(table) if row["label"] in one["areas"]]
+    reference = table["reference"] if table["reference"] in one["areas"] else members[0]["label"]
     heads = ["row", "area under the curve, %", f"area minus {reference}", f"final success minus {reference}"]
     heads += ["tasks", "returns per task", "environment steps", "tokens computed"]
-    by_label = {row["label"]: row for row in trained(table)}
     rows = []
-    for label, found in one["areas"].items():
-        row = by_label[label]
+    for row in members:
+        label, found = row["label"], one["areas"][row["label"]]
         gaps = [pair_of(table, measure, one["name"], label, reference) for measure in ("area", "final")]
         used = [number(row["cost"][key], ",.0f") for key in ("env_steps", "computed")]
         rows.append(

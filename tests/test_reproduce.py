@@ -78,7 +78,7 @@ def test_everything_is_made(world, first):
     table, place = table_of(world), world / "results" / "tiny-toy"
     assert [row["label"] for row in table["rows"]] == ["warm start", "split K3", "grpo N3", "rloo N3"]
     assert table["missing"] == []
-    assert [list(one["areas"]) for one in table["sets"]] == [["split K3", "grpo N3", "rloo N3"]]
+    assert [set(one["areas"]) for one in table["sets"]] == [{"split K3", "grpo N3", "rloo N3"}]
     assert [row["noise"]["draws"] for row in table["rows"][1:]] == [4, 4, 4]
     assert [row["returns_per_tree"] for row in table["rows"][1:]] == [{"planned": 3, "used": 3}] * 3
     assert [row["matched_to"] for row in table["rows"][1:]] == [[], ["split K3"], ["split K3"]]

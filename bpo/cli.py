@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bpo import cli_show
+from bpo import cli_lab, cli_show
 from bpo.cli_boxes import boxes, swebench
 from bpo.cli_paths import PATH, file_to_write, outside_runs, writable
 from bpo.errors import BadInput, at_least, at_most, shown
@@ -85,7 +85,7 @@ def train(
     else:
         if (begun := find(folder, checkpoint)) is not None:
             say(f"goes on from {begun}")
-        with _Bars() as report:
+        with ProgressBars() as report:
             experiment.run(config, folder, which=checkpoint, report=report)
     result = experiment.finished(config, folder)
     assert result is not None
@@ -94,6 +94,8 @@ def train(
         score = f", score {100 * graded:.1f}" if graded != scores["success"] else ""
         kinds = ", ".join(f"{kind} {100 * value:.0f} % of {count}" for kind, (value, count) in scores["by_type"].items())
         say(f"{split}: success {100 * scores['success']:.1f} %{score} ({kinds})")
+    for name in result.get("inactive", ()):
+        say(f"inactive: {name} ({config.recipe().mechanism[name].meaning}) never happened in this run")
     say(f"run folder: {folder}")
 
 
@@ -123,6 +125,7 @@ def methods(
         say(page) if isinstance(page, str) else console().print(page)
 
 
+app.command("lab", epilog=cli_lab.EXAMPLES)(cli_lab.lab)
 app.command("show", epilog=cli_show.EXAMPLES)(cli_show.show)
 
 
@@ -218,7 +221,7 @@ def exact(
     if out.exists() and spec.exists() and out.samefile(spec):
         raise BadInput(f"--out {str(out)!r} is the spec itself; name another file")
     content = read_spec(spec)
-    with _Bars() as progress:
+    with ProgressBars() as progress:
         found = report(content, where=str(spec), limit=limit, samples=samples, seed=seed, progress=progress)
     write_json(out, found)
     rows = []
@@ -269,7 +272,7 @@ def _dry_run(config, folder: Path) -> None:
     say(f"# valid; would write to {folder}")
 
 
-class _Bars:
+class ProgressBars:
     """Progress bars, one per phase, on standard error."""
 
     def __enter__(self):

@@ -56,20 +56,25 @@ def mean(values: Any) -> Difference:
     Exact for normal values; for others as good as the mean of so many is normal. ValueError for fewer than two seeds, of which
     no variation can be seen, and for values that are not finite.
     """
-    from scipy.stats import t
-
     values = np.asarray(values, float)
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"values have shape {values.shape}; one value per seed is needed, of at least two seeds")
     if not np.isfinite(values).all():
         raise ValueError(f"value {int(np.flatnonzero(~np.isfinite(values))[0])} is not finite")
-    count, centre = len(values), float(values.mean())
-    error = float(values.std(ddof=1)) / np.sqrt(count)
-    rounding = ROUNDING * float(np.abs(values).max())
-    if error <= rounding:  # every seed says the same
-        return Difference(centre, centre, centre, float(abs(centre) <= rounding), count)
-    half = float(t.ppf(1 - ALPHA / 2, count - 1)) * error
-    return Difference(centre, centre - half, centre + half, float(2 * t.sf(abs(centre) / error, count - 1)), count)
+    return Difference(*(float(one[0]) for one in _means(values[None])), len(values))
+
+
+def _means(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(mean, low, high, p) of every row of float [n, seeds], float [n] each."""
+    from scipy.special import stdtr, stdtrit
+
+    count, centre = values.shape[1], values.mean(axis=1)
+    error = values.std(axis=1, ddof=1) / np.sqrt(count)
+    rounding = ROUNDING * np.abs(values).max(axis=1)
+    same = error <= rounding  # every seed says the same
+    half = np.where(same, 0.0, stdtrit(count - 1, 1 - ALPHA / 2) * error)
+    p = 2 * stdtr(count - 1, -np.abs(centre) / np.where(same, 1.0, error))
+    return centre, centre - half, centre + half, np.where(same, np.abs(centre) <= rounding, p)
 
 
 def paired(method: Any, other: Any) -> Difference:
@@ -115,9 +120,8 @@ def coverage(values: Any, seeds: int, draws: int, rng: np.random.Generator) -> f
     values  float [many]: their mean is the truth, and each draw is independent (with replacement)
     """
     values = np.asarray(values, float)
-    found = [mean(values[rng.integers(0, len(values), seeds)]) for _ in range(draws)]
-    truth = values.mean()
-    return float(np.mean([one.low <= truth <= one.high for one in found]))
+    _, low, high, _ = _means(values[rng.integers(0, len(values), (draws, seeds))])
+    return float(np.mean((low <= values.mean()) & (values.mean() <= high)))
 
 
 def false_alarms(values: Any, seeds: int, draws: int, rng: np.random.Generator, family: int = 1) -> float:
@@ -131,7 +135,7 @@ def false_alarms(values: Any, seeds: int, draws: int, rng: np.random.Generator, 
         raise ValueError(f"{len(values)} values; two names with {seeds} seeds each need {2 * seeds}")
     alarms = 0
     for _ in range(draws):
-        names = [rng.permutation(len(values))[: 2 * seeds].reshape(2, seeds) for _ in range(family)]
-        found = verdicts({number: paired(values[a], values[b]) for number, (a, b) in enumerate(names)})
-        alarms += any(one.sign for one in found.values())
+        names = np.array([rng.permutation(len(values))[: 2 * seeds].reshape(2, seeds) for _ in range(family)])
+        p = _means(values[names[:, 0]] - values[names[:, 1]])[3]
+        alarms += bool((holm(p) <= ALPHA).any())
     return alarms / draws

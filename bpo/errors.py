@@ -110,7 +110,7 @@ def having(where: str, value: Any, names: Iterable[str], right: str) -> Any:
 
 def listed(where: str, value: Any, right: str) -> list[Any]:
     """The entries of a list, tuple or array; BadInput where `value` is none, or a text."""
-    if isinstance(value, str) or not (isinstance(value, Sequence) or getattr(value, "ndim", 0)):
+    if isinstance(value, str) or not (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0):
         raise BadInput(f"{where} is {shown(value) if isinstance(value, str) else named(value)}; it must be {right}")
     return list(value)
 

@@ -19,7 +19,7 @@ def initial_policy(config: RunConfig, report: Callable[[str, int, int], None] | 
     options, table = config.sandbox_options, spec(config.sandbox).table_of_logits
     return make_policy(
         config.policy,
-        config.warm_start,
+        config.warm_start.of_run(config.seed) if config.warm_start else None,
         sandbox=factory(config.sandbox, options),
         demonstrate=demonstration(config.sandbox, options) if config.warm_start else None,
         table=partial(table, options) if table else None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from bpo.boundary import tasks_of
 from bpo.errors import BadInput, at_least, at_most, shown
 from bpo.policies.settings import MOST
+from bpo.pool import POOL, split_tasks, training_tasks
 
 if TYPE_CHECKING:
     from bpo.config import RunConfig
@@ -65,12 +65,15 @@ def check_elsewhere(config: RunConfig, noise_draws: int = 0, noise_tasks: int = 
 def _counts(config: RunConfig, sandbox: Any) -> dict[str, int]:
     settings, start = config.settings, config.warm_start
     splits = ("train", settings.curve_split, *settings.eval_splits, *((start.split,) if start else ()))
-    counts = {split: len(tasks_of(sandbox, split)) for split in splits}
+    counts = {split: len(split_tasks(sandbox, split, settings, config.seed)) for split in splits}
+    if POOL in counts and not settings.train_tasks:
+        raise BadInput(f"the split {POOL!r} is the run's own training tasks, of which train_tasks says how many; it is 0")
+    trained = len(training_tasks(sandbox, settings, config.seed))
     for split, count in counts.items():
         if not count:
             raise BadInput(f"the split {split!r} of {config.sandbox} with these options has no tasks")
-    if settings.tasks_per_update > counts["train"]:
-        raise BadInput(f"tasks_per_update is {settings.tasks_per_update}; there are {counts['train']} training tasks")
+    if settings.tasks_per_update > trained:
+        raise BadInput(f"tasks_per_update is {settings.tasks_per_update}; there are {trained} training tasks")
     if start and start.games > counts[start.split]:
         raise BadInput(f"warm_start: games is {start.games}; the split {start.split!r} has {counts[start.split]} tasks")
     return counts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -133,11 +133,14 @@ class QuantileThreshold(CausalSelector):
         super().__init__(spacing)
         self.quantile, self.memory = _within("quantile", quantile, 0, 1), counted("memory", memory, 1)
         self.seen: list[float] = []
+        self._known: float | None = None
 
     @property
     def threshold(self) -> float:
         """Nats; never below the floor of the spacing."""
-        return max(self.spacing.floor, float(np.quantile(self.seen, self.quantile)) if self.seen else 0.0)
+        if self._known is None:  # asked for at every boundary, and the same until more is seen
+            self._known = max(self.spacing.floor, float(np.quantile(self.seen, self.quantile)) if self.seen else 0.0)
+        return self._known
 
     def wants(self, boundary: Boundary) -> bool:
         return boundary.entropy >= self.threshold - TIE
@@ -145,15 +148,17 @@ class QuantileThreshold(CausalSelector):
     def observe(self, trees: Sequence[Tree]) -> None:
         # The root is a branch point by plan, so it is not among the boundaries that the threshold chooses from.
         for tree in trees:
-            boundaries = (boundary_at(tree, node) for node in tree.backbone[:-1] if node != ROOT)
+            boundaries = (_state_at(tree, node) for node in tree.backbone[:-1] if node != ROOT)
             self.seen += [b.entropy for b in boundaries if self.spacing.eligible(b)]
         self.seen = self.seen[-self.memory :]
+        self._known = None
 
     def state_dict(self) -> dict:
         return {"seen": list(self.seen)}
 
     def load_state_dict(self, state: dict) -> None:
         self.seen = [float(x) for x in state["seen"]]
+        self._known = None
 
 
 class Coin(CausalSelector):
@@ -240,8 +245,13 @@ class EquallySpaced(PostHocSelector):
 def boundary_at(tree: Tree, node: int) -> Boundary:
     """The boundary in the state of `node`, without its coin (nan): for statistics over grown trees."""
     window = windowed(tree.edge(following).decision.entropies for following in tree.main_path(node)[1:])
+    return replace(_state_at(tree, node), window=window)
+
+
+def _state_at(tree: Tree, node: int) -> Boundary:
+    """What a causal selector may know of the state of `node`, but for the coin."""
     depth, position, actions = int(tree.depth[node]), int(tree.position[node]), int(tree.actions[node])
-    return Boundary(depth, position, float(tree.entropy[node]), actions, float("nan"), window)
+    return Boundary(depth, position, float(tree.entropy[node]), actions, float("nan"))
 
 
 def windowed(entropies: Iterable[Sequence[float]]) -> float:

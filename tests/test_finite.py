@@ -184,6 +184,8 @@ NO_FILES = {
     "bpo/sandboxes/webshop/catalogue.py",
     "bpo/sandboxes/webshop/pages.py",
     "bpo/tree_log.py",
+    "bpo/lab/cells.py",
+    "bpo/lab/laboratory.py",
     "reproduce/collect.py",
     "reproduce/plan.py",
 }

@@ -311,9 +311,11 @@ def test_gradient_noise_is_measured_at_a_frozen_policy():
     policy = TabularPolicy.uniform(range(8))
     before = policy.state_dict()
     tasks = [TASKS[2 * i : 2 * i + 2] for i in range(8)]
-    draws = gradient_draws(config().recipe(), policy, [ToyTree(range(8)) for _ in range(2)], tasks)
+    draws, products = gradient_draws(config().recipe(), policy, [ToyTree(range(8)) for _ in range(2)], tasks)
     assert all(torch.equal(before[name], row) for name, row in policy.state_dict().items())
     norms = np.array([draw.norm for draw in draws])
+    assert np.sqrt(np.diag(products)) == pytest.approx(norms)
+    assert np.linalg.matrix_rank(products) > 1
     facts = summary(draws)
     assert facts["raw"] == pytest.approx(norms.var())
     assert facts["scale_free"] == pytest.approx(norms.var() / norms.mean() ** 2)

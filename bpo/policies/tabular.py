@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,18 @@ class TabularPolicy:
 
     def batches(self, steps: Sequence[tuple[Observation, Decision]]) -> list[list[int]]:
         return [list(range(len(steps)))]
+
+    @property
+    def feature_size(self) -> int:
+        """Number of states that have a row."""
+        return len(self.logits)
+
+    def features(self, contexts: Sequence[Observation]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """One-hot rows [n, feature_size] of the states in order of their names; KeyError for a state without a row."""
+        number = {state: i for i, state in enumerate(sorted(self.logits))}
+        rows = torch.zeros(len(contexts), len(number), dtype=torch.float64)
+        rows[range(len(contexts)), [number[context.text] for context in contexts]] = 1.0
+        yield list(range(len(contexts))), rows
 
     def context_size(self, context: Observation) -> int:
         return context.step

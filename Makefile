@@ -15,7 +15,7 @@ NBVAL := --nbval-current-env --nbval-cell-timeout 600 -p no:randomly
 # Their numbers are exact, so every output is compared, not only run.
 EXACT_NOTEBOOKS := $(wildcard notebooks/0[123]_*.ipynb)
 
-.PHONY: venv reproduce test test-slow smollm versus-trl lint types docs links bench clean
+.PHONY: venv reproduce lab test test-slow smollm versus-trl lint types docs links bench clean
 
 venv: .venv/installed
 
@@ -31,6 +31,10 @@ venv: .venv/installed
 
 reproduce: venv
 	$(BIN)/python -m reproduce run --preset $(PRESET) --sandbox $(SANDBOX)
+
+# All methods in small processes in which one knows what decides (docs/lab.md); goes on where it was interrupted.
+lab: venv
+	$(BIN)/bpo lab table again map truth --out results/lab --processes 2
 
 lint: venv types
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ It decides nothing: which draws are made is a plan's business (`bpo.plan`), and 
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -43,14 +44,18 @@ class Draw:
 
 
 class TreeBuilder:
-    """The tree of one task while it grows; the lists have one entry per node, with the meaning they have in `Tree`."""
+    """The tree of one task while it grows; the lists have one entry per node, with the meaning they have in `Tree`.
+
+    played  steps of the sandbox from the root, which the pauses inside an action are not
+    """
 
     def __init__(self, task: str, index: int, key: Sequence[int]):
         self.task, self.index = task, index
-        self.key = [*key, zlib.crc32(task.encode()), index]
+        self._key = _words([*key, zlib.crc32(task.encode()), index])
         self.parent: list[int] = []
         self.rank: list[int] = []
         self.depth: list[int] = []
+        self.played: list[int] = []
         self.reward: list[float] = []
         self.total: list[float] = []
         self.entropy: list[float] = []
@@ -75,7 +80,10 @@ class TreeBuilder:
 
         Auxiliary nodes are counted by themselves, so that what is trained does not depend on them.
         """
-        return np.random.default_rng([*self.key, self._number[node], AUXILIARY + rank if auxiliary else rank])
+        ours = (self._number[node], AUXILIARY + rank if auxiliary else rank)
+        # What default_rng([*key, ...]) makes, number for number, in a third of the time: small trees spend most of theirs here.
+        words = np.array([*self._key, *ours], np.uint32)
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
     def boundary(self, node: int) -> Boundary:
         """What a selector may know of the decision in the state of a node from which an action was drawn."""
@@ -108,9 +116,11 @@ class TreeBuilder:
         self.parent.append(NO_PARENT if draw is None else draw.node)
         self.rank.append(0 if draw is None else draw.rank)
         self.depth.append(0 if draw is None else self.depth[draw.node] + 1)
+        before = 0 if draw is None else self.played[draw.node]
+        self.played.append(before + (step is not None and step.decision.ended))
         self.reward.append(reward)
         self.total.append(reward if draw is None else self.total[draw.node] + reward)
-        self.entropy.append(np.nan)
+        self.entropy.append(math.nan)
         self.actions.append(0)
         self.position.append(0)
         auxiliary = draw is not None and draw.auxiliary
@@ -125,7 +135,7 @@ class TreeBuilder:
 
     def note_entropy(self, node: int, decision: Decision) -> None:
         """Keep the entropy at a boundary; it is known once the first action is drawn there."""
-        if np.isnan(self.entropy[node]):
+        if math.isnan(self.entropy[node]):
             self.entropy[node] = decision.entropy
 
     def note_state(self, node: int, observation: Observation, place: Place, position: int) -> None:
@@ -183,3 +193,13 @@ class TreeBuilder:
 
     def _counts(self, node: int) -> bool:
         return self.auxiliary[node] == self.auxiliary[self.parent[node]]
+
+
+def _words(numbers: Sequence[int]) -> list[int]:
+    """The 32-bit words that numpy makes of whole numbers for a seed, lowest first."""
+    words = []
+    for number in map(int, numbers):
+        words.append(number & 0xFFFFFFFF)
+        while number := number >> 32:
+            words.append(number & 0xFFFFFFFF)
+    return words

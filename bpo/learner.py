@@ -47,6 +47,7 @@ class GradientLearner:
 
     def __init__(self, policy: Policy, memory: Memory, method: BuiltMethod, settings: Settings, seed: int):
         self.policy, self.memory, self.method, self.settings, self.seed = policy, memory, method, settings, seed
+        memory.attach(policy)
         self.reference = policy.frozen_copy() if settings.beta > 0 else None
         self.optimizer = self._optimizer()
 
@@ -78,16 +79,19 @@ class GradientLearner:
             parameter.grad = None
         options = {"clip": settings.clip, "beta": settings.beta}
         facts = update.backward(self.policy, self.reference, batch, self.method.objective, options)
-        extra = self.memory.auxiliary_loss(trees)
-        if extra is not None:
-            extra.backward()
+        extra = [self._backward(loss) for loss in self.memory.auxiliary_losses(trees)]
         norm = update.grad_norm(self._parameters())
         finite.require_step(number + 1, facts["loss"], norm, settings.lr)
         # A batch without any contrast says nothing; stepping on it would only replay AdamW's momentum.
-        if batch.steps or extra is not None:
+        if batch.steps or extra:
             torch.nn.utils.clip_grad_norm_(self._parameters(), settings.max_grad_norm)
             self.optimizer.step()
-        return {**facts, "grad_norm": norm}
+        return {**facts, "auxiliary": sum(extra), "grad_norm": norm}
+
+    @staticmethod
+    def _backward(loss: Any) -> float:
+        loss.backward()
+        return float(loss.item())
 
     def _deal(self, trees: int, number: int, epoch: int) -> list[list[int]]:
         count = min(self.settings.mini_batches, trees)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpo.builder import Draw, TreeBuilder
+from bpo.credit.record import SPREAD
 from bpo.policy import Decision
 from bpo.select import Boundary, CausalSelector, PostHocSelector, windowed
 from bpo.tree import ROOT, Tree
@@ -132,8 +133,12 @@ class SelectorPlan(Plan):
         if drawn.rank > 0:
             self._paths[drawn.tree, drawn.child] = self._forked[key]
             return []
-        path, boundary = self._paths[key], forest.boundary(*key)
-        fork = self._fork(drawn, path, boundary)
+        path = self._paths[key]
+        fork = None
+        # A boundary has a coin, whose stream costs more than the rest of it: it is made where it can be asked for.
+        if path.points > 0 and self.growth.width > 1 and (path.backbone or self.growth.nested):
+            boundary = forest.boundary(*key)
+            fork = self._fork(drawn, path, boundary)
         if fork is not None:
             points = path.points - 1 if self.growth.nested else 0
             self._forked[key] = replace(path, backbone=False, points=points, last=boundary)
@@ -143,8 +148,6 @@ class SelectorPlan(Plan):
 
     def _fork(self, drawn: Drawn, path: _Path, boundary: Boundary) -> Fork | None:
         growth = self.growth
-        if path.points < 1 or growth.width < 2 or not (path.backbone or growth.nested):
-            return None
         if not (drawn.node == ROOT and growth.root) and not self._fires(boundary, path.last):
             return None
         shares = tuple(float(share) for share in growth.shares(path.points))
@@ -161,6 +164,29 @@ class CausalPlan(SelectorPlan):
         selector = self.growth.selector
         assert isinstance(selector, CausalSelector)
         return selector.fires(boundary, last)
+
+
+class ContrastPlan(CausalPlan):
+    """Sets a tree aside whose leaves all have the same return: with independent rollouts it has nothing to say."""
+
+    def replaces(self, tree: Tree) -> bool:
+        return bool(np.ptp(tree.returns[tree.leaves]) <= SPREAD)
+
+
+class ValuePlan(CausalPlan):
+    """Adds `count` auxiliary rollouts from the state of every `every`-th trained action of a path: they estimate its value."""
+
+    def __init__(self, growth: Growth, count: int, every: int = 1):
+        super().__init__(growth)
+        self.count, self.every = count, every
+
+    def _after(self, forest: Forest, drawn: Drawn) -> list[Fork]:
+        if drawn.auxiliary:
+            return []
+        wanted = super()._after(forest, drawn)
+        if drawn.rank == 0 and forest.trees[drawn.tree].depth[drawn.node] % self.every == 0:
+            wanted.append(Fork(drawn.tree, drawn.node, self.count, trained=False))
+        return wanted
 
 
 class PostHocPlan(SelectorPlan):

@@ -38,6 +38,7 @@ RUN, START = "bpo.experiment:run", "bpo.experiment:start_result"
 # Modules that cannot change a number of a finished run: they refuse, describe, read or write. `config` is compared by its
 # values; `methods` and `sandboxes` are tables, from which a run takes what is added to its roots.
 NEUTRAL = (
+    "bpo.boundary",
     "bpo.cache",
     "bpo.checkpoint",
     "bpo.child",
@@ -124,16 +125,17 @@ def versions() -> dict[str, str]:
 
 
 def record(config: RunConfig, code: str) -> dict[str, Any]:
-    """Commit (with a mark for uncommitted changes), the code's fingerprint, versions, host and date.
+    """The `origin` of a run; where its sandbox keeps files in boxes, also `boxes`: the kinds that were really made."""
+    return {**origin(code), **_boxes(config.sandbox)}
 
-    Where a sandbox keeps its files in boxes, also `boxes`: the kinds that this process has really made.
-    """
+
+def origin(code: str) -> dict[str, Any]:
+    """Commit (with a mark for uncommitted changes), the code's fingerprint, versions, host and date."""
     return {
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "code": code,
         "versions": versions(),
-        **_boxes(config.sandbox),
         "host": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from bpo.errors import BadInput, choose, counted, instance
 from bpo.tree import ROOT, Tree
 
 # Entropies closer than this count as equal, so that rounding cannot decide between two boundaries.
@@ -54,6 +55,11 @@ class Spacing:
     unit: str = "steps"
     floor: float = 0.0
 
+    def __post_init__(self) -> None:
+        choose("unit", self.unit, ("steps", "tokens"))
+        counted("gap", self.gap)
+        _within("floor", self.floor, 0)
+
     def eligible(self, boundary: Boundary) -> bool:
         """True where there is a real choice. Uses the state alone, so it never makes a selector non-causal."""
         return boundary.actions != 1 and boundary.entropy >= self.floor - TIE
@@ -71,7 +77,7 @@ class Selector:
     causal = True
 
     def __init__(self, spacing: Spacing | None = None):
-        self.spacing = spacing or Spacing()
+        self.spacing = Spacing() if spacing is None else instance("spacing", spacing, Spacing)
 
     def observe(self, trees: Sequence[Tree]) -> None:
         """Learn from the trees of a finished iteration; only later iterations may be affected."""
@@ -125,13 +131,16 @@ class QuantileThreshold(CausalSelector):
 
     def __init__(self, quantile: float, spacing: Spacing | None = None, memory: int = 1000):
         super().__init__(spacing)
-        self.quantile, self.memory = _within("quantile", quantile, 0, 1), memory
+        self.quantile, self.memory = _within("quantile", quantile, 0, 1), counted("memory", memory, 1)
         self.seen: list[float] = []
+        self._known: float | None = None
 
     @property
     def threshold(self) -> float:
         """Nats; never below the floor of the spacing."""
-        return max(self.spacing.floor, float(np.quantile(self.seen, self.quantile)) if self.seen else 0.0)
+        if self._known is None:  # asked for at every boundary, and the same until more is seen
+            self._known = max(self.spacing.floor, float(np.quantile(self.seen, self.quantile)) if self.seen else 0.0)
+        return self._known
 
     def wants(self, boundary: Boundary) -> bool:
         return boundary.entropy >= self.threshold - TIE
@@ -139,15 +148,17 @@ class QuantileThreshold(CausalSelector):
     def observe(self, trees: Sequence[Tree]) -> None:
         # The root is a branch point by plan, so it is not among the boundaries that the threshold chooses from.
         for tree in trees:
-            boundaries = (boundary_at(tree, node) for node in tree.backbone[:-1] if node != ROOT)
+            boundaries = (_state_at(tree, node) for node in tree.backbone[:-1] if node != ROOT)
             self.seen += [b.entropy for b in boundaries if self.spacing.eligible(b)]
         self.seen = self.seen[-self.memory :]
+        self._known = None
 
     def state_dict(self) -> dict:
         return {"seen": list(self.seen)}
 
     def load_state_dict(self, state: dict) -> None:
         self.seen = [float(x) for x in state["seen"]]
+        self._known = None
 
 
 class Coin(CausalSelector):
@@ -234,8 +245,13 @@ class EquallySpaced(PostHocSelector):
 def boundary_at(tree: Tree, node: int) -> Boundary:
     """The boundary in the state of `node`, without its coin (nan): for statistics over grown trees."""
     window = windowed(tree.edge(following).decision.entropies for following in tree.main_path(node)[1:])
+    return replace(_state_at(tree, node), window=window)
+
+
+def _state_at(tree: Tree, node: int) -> Boundary:
+    """What a causal selector may know of the state of `node`, but for the coin."""
     depth, position, actions = int(tree.depth[node]), int(tree.position[node]), int(tree.actions[node])
-    return Boundary(depth, position, float(tree.entropy[node]), actions, float("nan"), window)
+    return Boundary(depth, position, float(tree.entropy[node]), actions, float("nan"))
 
 
 def windowed(entropies: Iterable[Sequence[float]]) -> float:
@@ -245,9 +261,9 @@ def windowed(entropies: Iterable[Sequence[float]]) -> float:
 
 
 def _within(name: str, value: Any, low: float, high: float = float("inf")) -> Any:
-    """`value`; ValueError where it is no number from `low` to `high`, which NaN is not either."""
+    """`value`; BadInput where it is no number from `low` to `high`, which NaN is not either."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value <= high:
-        raise ValueError(f"{name} is {value!r}; it must be a number from {low:g} to {high:g}")
+        raise BadInput(f"{name} is {value!r}; it must be a number from {low:g} to {high:g}")
     return value
 
 

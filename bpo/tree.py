@@ -20,6 +20,8 @@ ROOT = 0
 NO_PARENT = -1
 # Fields of trees that were written before a field had its present name.
 FORMER = {"child": "sibling_index"}
+# What the weights of siblings may be off from one.
+ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -78,63 +80,66 @@ class Tree:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """Children of every node in order of rank; auxiliary rollouts that begin there are not among them."""
-        return self._below(lambda node: self.auxiliary[node] == self.auxiliary[self.parent[node]])
+        return self._below(lambda own, above: own == above)
 
     @cached_property
     def auxiliary_children(self) -> tuple[tuple[int, ...], ...]:
         """First nodes of the auxiliary rollouts that begin in every node, in order of rank."""
-        return self._below(lambda node: self.auxiliary[node] and not self.auxiliary[self.parent[node]])
+        return self._below(lambda own, above: own and not above)
 
-    def _below(self, wanted: Callable[[int], bool]) -> tuple[tuple[int, ...], ...]:
+    def _below(self, wanted: Callable[[bool, bool], bool]) -> tuple[tuple[int, ...], ...]:
+        # Lists, here and below: reading an array one number at a time costs several times as much.
+        parent, auxiliary, rank = self.parent.tolist(), self.auxiliary.tolist(), self.sibling_index.tolist()
         found: list[list[int]] = [[] for _ in range(len(self))]
         for node in range(1, len(self)):
-            if wanted(node):
-                found[self.parent[node]].append(node)
-        return tuple(tuple(sorted(row, key=lambda node: self.sibling_index[node])) for row in found)
+            if wanted(auxiliary[node], auxiliary[parent[node]]):
+                found[parent[node]].append(node)
+        return tuple(tuple(sorted(row, key=rank.__getitem__)) for row in found)
 
     @cached_property
     def depth(self) -> np.ndarray:
         """int64 [n], edges from the root: one per action, and one more for each pause inside an action."""
-        depth = np.zeros(len(self), np.int64)
-        for node in range(1, len(self)):
-            depth[node] = depth[self.parent[node]] + 1
-        return depth
+        depth = [0] * len(self)
+        for node, parent in enumerate(self.parent.tolist()[1:], 1):
+            depth[node] = depth[parent] + 1
+        return np.array(depth, np.int64)
 
     @cached_property
     def mass(self) -> np.ndarray:
         """float64 [n], product of the weights from the root: the probability that the splitting walk passes here."""
-        mass = np.ones(len(self))
-        for node in range(1, len(self)):
-            mass[node] = mass[self.parent[node]] * self.weight[node]
-        return mass
+        mass, weight = [1.0] * len(self), self.weight.tolist()
+        for node, parent in enumerate(self.parent.tolist()[1:], 1):
+            mass[node] = mass[parent] * weight[node]
+        return np.array(mass)
 
     @cached_property
     def leaves(self) -> np.ndarray:
         """int64, nodes without children, outside of auxiliary rollouts."""
-        return np.array([node for node in range(len(self)) if not (self.children[node] or self.auxiliary[node])], np.int64)
+        nodes = zip(range(len(self)), self.children, self.auxiliary.tolist(), strict=True)
+        return np.array([node for node, children, auxiliary in nodes if not (children or auxiliary)], np.int64)
 
     @cached_property
     def branch_points(self) -> np.ndarray:
         """int64, nodes with two or more children, outside of auxiliary rollouts."""
-        several = [node for node in range(len(self)) if len(self.children[node]) > 1 and not self.auxiliary[node]]
-        return np.array(several, np.int64)
+        nodes = zip(range(len(self)), self.children, self.auxiliary.tolist(), strict=True)
+        return np.array([node for node, children, auxiliary in nodes if len(children) > 1 and not auxiliary], np.int64)
 
     @cached_property
     def returns(self) -> np.ndarray:
         """float64 [n], sum of the rewards from the root to the node; at a leaf this is the episode's return G."""
-        total = np.zeros(len(self))
-        for node in range(1, len(self)):
-            total[node] = total[self.parent[node]] + self.reward[node]
-        return total
+        total, reward = [0.0] * len(self), self.reward.tolist()
+        for node, parent in enumerate(self.parent.tolist()[1:], 1):
+            total[node] = total[parent] + reward[node]
+        return np.array(total)
 
     @cached_property
     def value(self) -> np.ndarray:
         """float64 [n], Q of the edge into the node: mass-weighted mean return of the leaves below it."""
-        value = self.returns.copy()
+        value, weight, children = self.returns.tolist(), self.weight.tolist(), self.children
         for node in range(len(self) - 1, -1, -1):
-            if self.children[node]:
-                value[node] = sum(self.weight[child] * value[child] for child in self.children[node])
-        return value
+            if children[node]:
+                value[node] = sum(weight[child] * value[child] for child in children[node])
+        return np.array(value)
 
     def edge(self, node: int) -> Step:
         """The step of the edge into `node`; ValueError for the root, which no edge leads to."""
@@ -176,14 +181,15 @@ class Tree:
                 raise ValueError(f"{field.name} has {len(value)} entries for {n} nodes")
         if n == 0 or self.parent[ROOT] != NO_PARENT:
             raise ValueError("node 0 must be the root, with parent -1")
-        if any(not 0 <= self.parent[node] < node for node in range(1, n)):
+        if any(not 0 <= parent < node for node, parent in enumerate(self.parent.tolist()[1:], 1)):
             raise ValueError("a parent must precede its children")
         if (self.ended & np.array([bool(row) for row in self.children], bool)).any():
             raise ValueError("a state in which the episode is over must have no children")
+        rank, weight = self.sibling_index.tolist(), self.weight.tolist()
         for node, children in enumerate(self.children):
-            if children and [int(self.sibling_index[child]) for child in children] != list(range(len(children))):
+            if children and [rank[child] for child in children] != list(range(len(children))):
                 raise ValueError(f"children of node {node} must have ranks 0..{len(children) - 1}")
-            if children and not np.isclose(sum(self.weight[child] for child in children), 1.0, atol=1e-12):
+            if children and not abs(sum(weight[child] for child in children) - 1.0) <= ROUNDING:
                 raise ValueError(f"weights of the children of node {node} must sum to one")
         if (self.weight < 0).any():
             raise ValueError("weights must not be negative")
@@ -202,7 +208,15 @@ class Tree:
     @classmethod
     def from_json(cls, text: str) -> Tree:
         """Inverse of `to_json` (contexts are None); raises ValueError where the document is not a valid tree."""
-        raw = json.loads(text)
+        try:
+            return cls._from_plain(json.loads(text))
+        except (TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ValueError(f"not a rollout tree: {type(error).__name__}: {error}") from None
+
+    @classmethod
+    def _from_plain(cls, raw: Any) -> Tree:
+        if not isinstance(raw, dict):
+            raise ValueError(f"not a rollout tree: it is a {type(raw).__name__}, not an object")
         for before, now in FORMER.items():
             if before in raw:
                 raw[now] = raw.pop(before)

@@ -20,6 +20,7 @@ from bpo.errors import BadInput, choose, scalar
 from bpo.files import to_json
 from bpo.policies import lora, prefix_sharing
 from bpo.policies.decode import ActionDecoder, FreeDecoder, TrieDecoder, write
+from bpo.policies.features import by_budget, last_states
 from bpo.policies.net import Net
 from bpo.policies.prefix_cache import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.prompts import STYLES, Context
@@ -182,7 +183,7 @@ class LMPolicy:
         for i in wanted:
             first.setdefault(contexts[i].ids, i)
         wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), first[contexts[i].ids], i))
-        return [[wanted[k] for k in group] for group in _by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
+        return [[wanted[k] for k in group] for group in by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
 
     def _act_group(self, group: list[int], contexts, decoders, rngs, prefilled: list[int], computed: list[int]) -> None:
         texts = [contexts[i].ids + decoders[i].start for i in group]
@@ -282,8 +283,19 @@ class LMPolicy:
             groups = prefix_sharing.together(rows, self.batch_tokens)
         else:
             order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
-            groups = [[order[k] for k in group] for group in _by_budget([len(rows[row]) for row in order], self.batch_tokens)]
+            groups = [[order[k] for k in group] for group in by_budget([len(rows[row]) for row in order], self.batch_tokens)]
         return [sorted(index for row in group for index in members[row]) for group in groups]
+
+    @property
+    def feature_size(self) -> int:
+        """Numbers per context in what `features` gives."""
+        return self._net.state_size
+
+    def features(self, contexts: Sequence[Context]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """The model's last states [n, feature_size] at the end of contexts, in float32, by groups of `batch_tokens` tokens."""
+        if torch.is_grad_enabled():
+            self._store.clear()  # the parameters are about to change
+        return last_states(self._net, [context.ids for context in contexts], self.batch_tokens)
 
     # --- parameters
 
@@ -392,13 +404,3 @@ def _listed(actions: tuple[str, ...] | None) -> tuple[str, ...]:
             "constrained writing needs a list of admissible actions, and this observation has none: use writing='free'"
         )
     return actions
-
-
-def _by_budget(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Consecutive positions of ascending `lengths` in groups with count x longest <= budget (or a single one)."""
-    groups: list[list[int]] = []
-    for k, length in enumerate(lengths):
-        if not groups or (len(groups[-1]) + 1) * length > budget:
-            groups.append([])
-        groups[-1].append(k)
-    return groups

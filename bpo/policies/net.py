@@ -60,6 +60,11 @@ class Net:
         states = own.append(probe.tolist(), [0], buffer, self.version())
         return own if torch.allclose(self.logits(states), logits[:, -1], atol=1e-4, rtol=1e-4) else None
 
+    @property
+    def state_size(self) -> int:
+        """Numbers per token in what `states_at` returns."""
+        return int(self.model.get_output_embeddings().weight.shape[1 if self._split else 0])
+
     def check_length(self, tokens: int) -> None:
         """Raise BadInput where a sequence of so many tokens is longer than the model can read."""
         if self.positions is not None and tokens > self.positions:

@@ -56,6 +56,8 @@ def lab(
         found = laboratory.load(folder / laboratory.FILE)
     else:
         require("torch", "lm")
+        if "map" in wanted:
+            require("matplotlib", "notebooks")
         with ProgressBars() as progress:
             found = laboratory.run(QUICK if quick else FULL, wanted, folder, processes, progress)
     write_atomically(folder / "lab.md", page(found))

@@ -17,6 +17,46 @@ from bpo.tree import Tree
 Array = np.ndarray
 
 
+class Head:
+    """A number per context, linear in the policy's features of it; it begins at 0, and does nothing before it is attached."""
+
+    def __init__(self) -> None:
+        self.policy: Policy | None = None
+        self.weights: Any = None
+
+    def attach(self, policy: Policy) -> None:
+        """Make the weights, for the features of this policy."""
+        like = next(iter(policy.parameters()))
+        dtype = like.dtype if like.dtype == torch.float64 else torch.float32
+        self.policy = policy
+        self.weights = torch.zeros(policy.feature_size + 1, dtype=dtype, device=like.device, requires_grad=True)
+
+    def by_group(self, contexts: Sequence[Any]) -> Iterator[tuple[list[int], Any]]:
+        """(indices, numbers [n]) of contexts in groups that fit into memory together, differentiable; none without a policy."""
+        for indices, features in self.policy.features(contexts) if self.policy is not None else ():
+            yield indices, features.to(self.weights.dtype) @ self.weights[:-1] + self.weights[-1]
+
+    def all(self, contexts: Sequence[Any]) -> Any:
+        """The numbers [contexts] in one tensor, differentiable."""
+        found = self.weights.new_zeros(len(contexts))
+        for indices, numbers in self.by_group(contexts):
+            found = found.index_copy(0, torch.tensor(indices, device=found.device), numbers)
+        return found
+
+    def parameters(self) -> list[Any]:
+        """The weights, where there are any."""
+        return [] if self.weights is None else [self.weights]
+
+    def state(self) -> Any:
+        """What a checkpoint keeps."""
+        return None if self.weights is None else self.weights.detach().clone()
+
+    def load(self, state: Any) -> None:
+        """Go on from what `state` returned."""
+        if state is not None:
+            self.weights.data.copy_(state)
+
+
 class Critic(Statistics):
     """The memory of a method with a critic: V(s) is linear in the policy's features of the context at s.
 
@@ -31,33 +71,26 @@ class Critic(Statistics):
     def __init__(self, selector: Selector | None, *, gamma: float, lam: float, clip: float, weight: float):
         super().__init__(selector)
         self.gamma, self.lam, self.clip, self.weight = gamma, lam, clip, weight
-        self.policy: Policy | None = None
-        self.head: Any = None
+        self.head = Head()
         self._acted: dict[int, Array] = {}
 
-    def attach(self, policy: Policy) -> None:
+    def attach(self, policy: Policy, reference: Policy | None) -> None:
         """Make the head, for the features of this policy."""
-        like = next(iter(policy.parameters()))
-        dtype = like.dtype if like.dtype == torch.float64 else torch.float32
-        self.policy = policy
-        self.head = torch.zeros(policy.feature_size + 1, dtype=dtype, device=like.device, requires_grad=True)
+        self.head.attach(policy)
 
     @torch.no_grad()
     def values(self, trees: Sequence[Tree]) -> list[Array]:
         """Per tree float64 [n], V of every state in which a trained action was drawn, 0 elsewhere and without a policy."""
         found = [np.zeros(len(tree)) for tree in trees]
-        if self.policy is not None:
-            places, contexts = _states(trees)
-            for indices, features in self.policy.features(contexts):
-                for i, value in zip(indices, self._value(features).tolist(), strict=True):
-                    found[places[i][0]][places[i][1]] = value
+        places, contexts = _states(trees)
+        for indices, values in self.head.by_group(contexts):
+            for i, value in zip(indices, values.tolist(), strict=True):
+                found[places[i][0]][places[i][1]] = value
         self._acted = {id(tree): values for tree, values in zip(trees, found, strict=True)}
         return found
 
     def auxiliary_losses(self, trees: Sequence[Tree]) -> Iterator[Any]:
         """weight * mean over the edges, by mass, of max((V - R)^2, (V clipped - R)^2) / 2, in parts that fit into memory."""
-        if self.policy is None:
-            return
         places, contexts = _states(trees)
         edges: list[list[tuple[float, float]]] = []  # per state (mass, target) of the edges that leave it
         for t, node in places:
@@ -65,8 +98,7 @@ class Critic(Statistics):
             gain = advantages(trees[t], old, self.gamma, self.lam)
             edges.append([(float(trees[t].mass[child]), float(gain[child] + old[node])) for child in trees[t].children[node]])
         total = sum(mass for leaving in edges for mass, _ in leaving)
-        for indices, features in self.policy.features(contexts):
-            values = self._value(features)
+        for indices, values in self.head.by_group(contexts):
             state = [k for k, i in enumerate(indices) for _ in edges[i]]
             mass, target = (values.new_tensor(column) for column in zip(*(e for i in indices for e in edges[i]), strict=True))
             old = values.new_tensor([self._acted[id(trees[places[i][0]])][places[i][1]] for i in indices])
@@ -79,18 +111,14 @@ class Critic(Statistics):
         self._acted = {}
 
     def parameters(self) -> list[Any]:
-        return [] if self.head is None else [self.head]
+        return self.head.parameters()
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "head": None if self.head is None else self.head.detach().clone()}
+        return {**super().state_dict(), "head": self.head.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        if state["head"] is not None:
-            self.head.data.copy_(state["head"])
-
-    def _value(self, features: Any) -> Any:
-        return features.to(self.head.dtype) @ self.head[:-1] + self.head[-1]
+        self.head.load(state["head"])
 
 
 def _states(trees: Sequence[Tree]) -> tuple[list[tuple[int, int]], list[Any]]:

@@ -17,7 +17,9 @@ class Memory(Protocol):
 
     running         mean root value of the trees seen so far; None before the first
     observe         learn from the trees of a finished iteration
-    attach          told the policy once, before anything is trained: what is made for its shapes is made here
+    attach          told the policy and the reference (or None) once, before anything is trained: what is made for the
+                    policy's shapes is made here
+    log_z           float tensor [trees], log-partition of the task of each; only objectives that name it are given it
     values          per tree float64 [n], value of every state; only a critic has any
     parameters      tensors that the learner trains beside the policy's (a value head, a success predictor); often none
     auxiliary_losses  differentiable losses on some trees whose sum trains them, one after another so that each fits into memory
@@ -26,7 +28,8 @@ class Memory(Protocol):
     @property
     def running(self) -> float | None: ...
     def observe(self, trees: Sequence[Tree]) -> None: ...
-    def attach(self, policy: Policy) -> None: ...
+    def attach(self, policy: Policy, reference: Policy | None) -> None: ...
+    def log_z(self, trees: Sequence[Tree]) -> Any: ...
     def values(self, trees: Sequence[Tree]) -> list[np.ndarray]: ...
     def parameters(self) -> list[Any]: ...
     def auxiliary_losses(self, trees: Sequence[Tree]) -> Iterable[Any]: ...
@@ -52,8 +55,11 @@ class Statistics:
             self.seen += 1
             self.mean += (float(tree.value[ROOT]) - self.mean) / self.seen
 
-    def attach(self, policy: Policy) -> None:
+    def attach(self, policy: Policy, reference: Policy | None) -> None:
         """Nothing here has the policy's shapes."""
+
+    def log_z(self, trees: Sequence[Tree]) -> None:
+        """There is none."""
 
     def values(self, trees: Sequence[Tree]) -> list[np.ndarray]:
         return [np.zeros(len(tree)) for tree in trees]

@@ -189,6 +189,24 @@ class ValuePlan(CausalPlan):
         return wanted
 
 
+class AnchorPlan(CausalPlan):
+    """Adds `count` auxiliary rollouts from the root where the memory has no anchor (`memory.anchors`) for the task yet."""
+
+    def __init__(self, growth: Growth, count: int):
+        super().__init__(growth)
+        self.count = count
+
+    def forks(self, forest: Forest, memory: Any, rng: np.random.Generator) -> Sequence[Fork]:
+        wanted = list(super().forks(forest, memory, rng))
+        if not forest.fresh and memory is not None:
+            unmet = [tree for tree, builder in enumerate(forest.trees) if builder.task not in memory.anchors]
+            wanted += [Fork(tree, ROOT, self.count, trained=False) for tree in unmet]
+        return wanted
+
+    def _after(self, forest: Forest, drawn: Drawn) -> list[Fork]:
+        return [] if drawn.auxiliary else super()._after(forest, drawn)
+
+
 class PostHocPlan(SelectorPlan):
     """Forks where the selector ranks the boundaries of a finished backbone highest; all children share evenly."""
 

@@ -707,6 +707,9 @@ def test_a_text_that_we_write_is_read_as_it_was(text):
         ("webshop", ["--products", "10", "-1"], "'-1' cannot be used"),
         ("webshop", ["--products", "10", "--data", "nowhere"], "nowhere"),
         ("smollm2", ["--rank", "0"], "'0' cannot be used"),
+        ("floor", ["--updates", "0"], "'0' cannot be used"),
+        ("floor", ["--policy", "nowhere"], "'nowhere' must be the folder of a saved policy"),
+        ("floor", ["--against", "nowhere"], "it must be a commit of this repository"),
         ("smollm2", ["--json", "."], "must be the name of a file"),
     ],
 )

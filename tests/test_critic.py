@@ -33,13 +33,13 @@ def grown(number=0, returns=5, tasks=2, policy=None):
 
 def critic_of(policy, **changes):
     made = Critic(RootOnly(), **{"gamma": 1.0, "lam": 0.95, "clip": 0.2, "weight": 0.5, **changes})
-    made.attach(policy)
+    made.attach(policy, None)
     return made
 
 
 def set_values(critic, values):
     """Give every state a value: the features are one-hot, in order of the names."""
-    critic.head.data[:-1] = torch.tensor([values[state] for state in sorted(STATES)], dtype=torch.float64)
+    critic.head.weights.data[:-1] = torch.tensor([values[state] for state in sorted(STATES)], dtype=torch.float64)
 
 
 def exact_values() -> dict[str, float]:
@@ -109,7 +109,7 @@ def test_the_loss_falls_at_a_frozen_policy_and_the_head_finds_the_values():
         loss(grown(number, returns=20, policy=policy), backward=True)
         optimizer.step()
     assert loss(fixed) < 0.75 * before
-    learned = {state: (critic.head[i] + critic.head[-1]).item() for i, state in enumerate(sorted(STATES))}
+    learned = {state: (critic.head.weights[i] + critic.head.weights[-1]).item() for i, state in enumerate(sorted(STATES))}
     for state in ("", "0", "1"):
         assert learned[state] == pytest.approx(exact_values()[state], abs=0.1)
     assert all(p.grad is None for p in policy.parameters())
@@ -127,14 +127,14 @@ def test_a_value_that_has_moved_beyond_its_clip_has_no_gradient_towards_the_targ
     loss.backward()
     held = [r for r in targets if (0.2 - r) ** 2 > (0.3 - r) ** 2]
     pulled = [0.3 - r for tree in trees for leaf in tree.leaves for r in [float(tree.returns[leaf])] * 3 if r not in held]
-    assert critic.head.grad[-1].item() == pytest.approx(0.5 * sum(pulled) / (3 * 3 * len(trees)))
+    assert critic.head.weights.grad[-1].item() == pytest.approx(0.5 * sum(pulled) / (3 * 3 * len(trees)))
     assert held
 
 
 def test_whitened_advantages_have_mean_0_and_std_1_over_tokens():
     method = build("ppo")
     trees, memory = grown(returns=8), build("ppo").memory()
-    memory.attach(policy_of())
+    memory.attach(policy_of(), None)
     found = np.concatenate([c.advantage[1:] for c in method.credit(trees, memory)])
     assert found.mean() == pytest.approx(0, abs=1e-12)
     assert found.std() == pytest.approx(1)

@@ -42,7 +42,22 @@ def surrogate(trees, credits):
 
 
 # Objectives whose gradient at ratio 1 is another one.
-FACTORS = {"rebel": lambda trees, credits: [4 * 8 / 7 * factor for factor in surrogate(trees, credits)]}
+def anchored(trees, credits):
+    """2 (alpha R - log Z) per edge, with log Z = log mean exp(alpha R) of the auxiliary rollouts."""
+    found = []
+    for tree, credit in zip(trees, credits, strict=True):
+        others = np.array([tree.returns[tree.main_leaf(node)] for node in tree.auxiliary_children[0]])
+        residual = 15 * credit.advantage - np.log(np.mean(np.exp(15 * others)))
+        found.append(2 * credit.weight * credit.has_signal * residual / len(trees))
+    return found
+
+
+FACTORS = {
+    "rebel": lambda trees, credits: [4 * 8 / 7 * factor for factor in surrogate(trees, credits)],
+    # Rollouts of three tokens.
+    "flowrl": lambda trees, credits: [2 * 15 / 3 * factor for factor in surrogate(trees, credits)],
+    "disa": anchored,
+}
 
 
 def by_hand(policy, factors, trees) -> dict[str, np.ndarray]:

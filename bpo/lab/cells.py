@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
@@ -149,9 +150,14 @@ def run_all(
     return {cell: found[cell] for cell in cells}
 
 
+def _left_to_the_parent() -> None:
+    """Ctrl-C reaches every process of a terminal; the parent alone takes it, and the cells that are being run are finished."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _side_by_side(cells: Sequence[Cell], processes: int, took: Callable[[Cell, dict[str, Any]], None]) -> None:
     # Spawned, not forked: torch has threads by then.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _left_to_the_parent) as pool:
         waiting: dict[Future, Cell] = {pool.submit(run, cell): cell for cell in cells}
         try:
             while waiting:

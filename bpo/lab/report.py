@@ -17,6 +17,8 @@ from bpo.lab.verdict import Key
 Found = Mapping[str, Any]
 # How a verdict is written: the first of the pair is better, the second is, nothing can be said.
 SIGNS = {1: "+", -1: "−", 0: "·"}
+# What CPU seconds are counted by, in the order in which it is run.
+PHASES = ("rates", "table", "again", "map: rates", "map", "truth")
 RULE_WORDS = {"own": "each method's own learning rate", "common": "one learning rate for all methods of a family"}
 
 
@@ -46,7 +48,7 @@ def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _head(found: Found) -> str:
     suite, made = found["suite"], found["origin"]
     seconds = found["cpu_s"]
-    spent = ", ".join(f"{phase} {value / 60:.1f}" for phase, value in seconds.items())
+    spent = ", ".join(f"{phase} {seconds[phase] / 60:.1f}" for phase in PHASES if phase in seconds)
     unable = "".join(f"\n* n/a: {name} ({reason})" for name, reason in found["unable"].items())
     return (
         f"What is compared and how: docs/lab.md. Areas under J, as a share of the way from the start (0) to the optimum (1); "

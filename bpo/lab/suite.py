@@ -30,10 +30,10 @@ class Suite:
 
     families: tuple[str, ...] = tuple(FAMILIES)
     policies: tuple[str, ...] = POLICIES
-    rates: tuple[float, ...] = (0.2, 0.5, 1.25)
+    rates: tuple[float, ...] = (0.1, 0.2, 0.4)
     pilot: tuple[int, ...] = tuple(range(1000, 1003))
-    seeds: tuple[int, ...] = tuple(range(20))
-    again: tuple[int, ...] = tuple(range(100, 120))
+    seeds: tuple[int, ...] = tuple(range(20, 40))
+    again: tuple[int, ...] = tuple(range(120, 140))
     truth: tuple[int, ...] = tuple(range(2000, 2500))
     truth_of: tuple[tuple[str, str], ...] = (("luck", "linear"),)
     truth_methods: tuple[str, ...] = ("bpo_split", "rloo")
@@ -44,7 +44,7 @@ class Suite:
     map_forks: tuple[float, ...] = (0.0, 1.0, 4.0)
     map_seeds: tuple[int, ...] = tuple(range(8))
     map_pilot: tuple[int, ...] = tuple(range(1000, 1002))
-    map_rates: tuple[float, ...] = (0.2, 0.5, 1.25)
+    map_rates: tuple[float, ...] = (0.2, 0.4, 0.8)
     map_updates: int = 120
     map_draws: int = 500
 

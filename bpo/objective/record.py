@@ -18,6 +18,7 @@ Tensor = Any
 Loss = Callable[..., tuple[Any, dict[str, Any]]]
 # Losses that declared it; a wrapper inherits nothing but by `partial`.
 _BY_TOKEN: WeakSet[Loss] = WeakSet()
+_AGAINST_REFERENCE: WeakSet[Loss] = WeakSet()
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,16 @@ def by_token(loss: Loss) -> bool:
     while isinstance(loss, partial):
         loss = loss.func
     return loss in _BY_TOKEN
+
+
+def against_reference(loss: Loss) -> Loss:
+    """Decorator: this loss compares with the initial policy, whatever the weight of the KL term."""
+    _AGAINST_REFERENCE.add(loss)
+    return loss
+
+
+def needs_reference(loss: Loss) -> bool:
+    """Whether a loss, or a partial of it, declared that it compares with the initial policy."""
+    while isinstance(loss, partial):
+        loss = loss.func
+    return loss in _AGAINST_REFERENCE

@@ -319,6 +319,25 @@ def regression(size: int) -> Callable[..., tuple[float, dict[int, list[float]]]]
     return joint
 
 
+def balanced(alpha: float, per_token: bool) -> Callable[..., tuple[float, dict[int, list[float]]]]:
+    """ratio of the rollout, held fixed, times (log pi(y) - alpha R - log pi_ref(y))^2, with log Z = 0."""
+
+    def joint(t: int, advantages: Numbers, weight: Callable[[int, int], float]) -> tuple[float, dict[int, list[float]]]:
+        tree, total, slopes = FOREST[t], 0.0, {}
+        for start in tree.children(0):
+            path = tree.main(start)
+            tokens = [token for n in path for token in tree[n]["tokens"]]
+            length = len(tokens) if per_token else 1
+            rest = sum(new - reference for _, new, reference in tokens) / length - alpha * advantages[t, start]
+            factor = weight(t, start) * math.exp(sum(new - old for old, new, _ in tokens))
+            total += factor * rest**2
+            for n in path:
+                slopes[n] = [2 * factor * rest / length] * len(tree[n]["tokens"])
+        return total, slopes
+
+    return joint
+
+
 @dataclass(frozen=True)
 class Case:
     """A method with some parameters: advantage and weight of every edge, loss of every token.
@@ -384,6 +403,9 @@ CASES = {
     "opts_ttpo, with a critic": Case(
         "opts_ttpo", generalised(guessed, lam=0.999), trees=ALL, parameters={"whiten": False}, critic=guessed
     ),
+    "flowrl": Case("flowrl", standard, joint=balanced(15.0, per_token=True)),
+    "flowrl, sums": Case("flowrl", standard, joint=balanced(15.0, per_token=False), parameters={"mean": False}),
+    "disa": Case("disa", returned, joint=balanced(15.0, per_token=False)),
     "bpo": Case("bpo", literal(), own, trees=ALL),
     "bpo, zero suffix": Case("bpo", literal("zero"), own, trees=ALL, parameters={"suffix": "zero"}),
     "bpo, nearest suffix": Case("bpo", literal("nearest"), own, trees=ALL, parameters={"suffix": "nearest"}),

@@ -34,7 +34,7 @@ reproduce: venv
 
 # All methods in small processes in which one knows what decides (docs/lab.md); goes on where it was interrupted.
 lab: venv
-	$(BIN)/bpo lab table again map truth --out results/lab --processes 2
+	$(BIN)/bpo lab table again control map truth --out results/lab --processes 2
 
 lint: venv types
 	$(BIN)/ruff check .

@@ -14,14 +14,14 @@ EXAMPLES = """Examples:
 
   bpo lab table map --processes 2
 
-  bpo lab --out results/lab table again map truth"""
+  bpo lab --out results/lab table again control map truth"""
 
 
 def lab(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="table, again (the table on other seeds), map, truth (500 seeds of one family); default: table map."
+            help="table, again (other seeds), control (rloo in small batches), map, truth (500 seeds); default: table map."
         ),
     ] = None,
     quick: Annotated[

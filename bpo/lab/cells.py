@@ -81,7 +81,8 @@ def run(cell: Cell) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    rows, seconds, failed = [], 0.0, ""
+    rows: list[dict[str, float]] = []
+    seconds, failed = 0.0, ""
     for seed in cell.seeds:
         try:
             row, took = _run(cell, seed)

@@ -12,16 +12,17 @@ from typing import Any
 
 from bpo.errors import BadInput
 from bpo.files import write_json
+from bpo.lab import control, table
 from bpo.lab import map as chart_map
-from bpo.lab import table
 from bpo.lab.cells import Cell, Progress, code
 from bpo.lab.suite import Suite, expressible, parameters_of
 from bpo.lab.table import Runner
 from bpo.methods import METHODS
 from bpo.provenance import origin
 
-# What can be run, in this order: the table, its second set of seeds, the map, and the many seeds that tell what intervals hold.
-PARTS = ("table", "again", "map", "truth")
+# What can be run, in this order: the table, its second set of seeds, a control with batches as small as those of branching, the
+# map, and the many seeds that tell what intervals hold.
+PARTS = ("table", "again", "control", "map", "truth")
 FILE = "lab.json"
 
 
@@ -41,6 +42,8 @@ def run(suite: Suite, parts: Sequence[str], out: Path, processes: int, progress:
         found["table"] = table.report(suite, rates, suite.seeds, run_cells, "table")
     if "again" in parts:
         found["again"] = table.report(suite, rates, suite.again, run_cells, "again", ("own",))
+    if "control" in parts:
+        found["control"] = control.rows(suite, rates, run_cells)
     if "map" in parts:
         found["map"] = chart_map.chart(suite, run_cells)
     if "truth" in parts:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bpo.compare import Verdict, mean
-from bpo.lab import verdict
+from bpo.lab import control, verdict
 from bpo.lab.families import FAMILIES
 from bpo.lab.run import AXES
 from bpo.lab.table import PRIMARY, RULES
@@ -18,7 +18,7 @@ Found = Mapping[str, Any]
 # How a verdict is written: the first of the pair is better, the second is, nothing can be said.
 SIGNS = {1: "+", -1: "−", 0: "·"}
 # What CPU seconds are counted by, in the order in which it is run.
-PHASES = ("rates", "table", "again", "map: rates", "map", "truth")
+PHASES = ("rates", "table", "again", "control", "map: rates", "map", "truth")
 RULE_WORDS = {"own": "each method's own learning rate", "common": "one learning rate for all methods of a family"}
 
 
@@ -32,6 +32,8 @@ def page(found: Found) -> str:
         parts += [_counts(found), _rates(found), _used(found)]
     if "table" in found and "again" in found:
         parts.append(_agreement(found))
+    if "table" in found and "control" in found:
+        parts.append(_control(found))
     if "truth" in found:
         parts.append(_trust(found))
     if "map" in found:
@@ -163,6 +165,30 @@ def _agreement(found: Found) -> str:
         lines.append((axis, *(str(kinds[name]) for name in ("same", "none", "one_only", "opposite", "pairs"))))
     heads = ("at equal", "same verdict", "none in both", "in one only", "opposite", "pairs")
     return "## Two disjoint sets of seeds\n\n" + markdown(heads, lines)
+
+
+def _control(found: Found) -> str:
+    names = (control.LABEL, *control.AGAINST, control.METHOD)
+    rows = [*found["control"], *(row for row in found["table"] if row["method"] in names)]
+    tables = {axis: verdict.of_table(rows, axis, "own") for axis in AXES}
+    lines = []
+    for policy in found["suite"]["policies"]:
+        for family in found["suite"]["families"]:
+            here = {
+                row["method"]: row for row in rows if (row["family"], row["policy"], row["rule"]) == (family, policy, "own")
+            }
+            levels = [_level(here.get(name), PRIMARY) for name in (control.LABEL, *control.AGAINST)]
+            signs = [
+                "".join(_sign(tables[axis].get((family, policy, control.LABEL, name))) for axis in AXES) for name in names[1:]
+            ]
+            lines.append((policy, family, *levels, *signs))
+    heads = ("policy", "family", control.LABEL, *control.AGAINST, *(f"control − {name}" for name in names[1:]))
+    return (
+        "## Control: batches as small as those of mass splitting\n\n"
+        f"Independent rollouts with {control.RETURNS} returns per tree make about as many updates as mass splitting. "
+        f"Areas at equal {PRIMARY}; signs at equal {', equal '.join(AXES)}, corrected over this table.\n\n"
+        + markdown(heads, lines)
+    )
 
 
 def _trust(found: Found) -> str:

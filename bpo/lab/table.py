@@ -90,7 +90,7 @@ def report(
 def columns(rows: Sequence[Mapping[str, float | None]]) -> dict[str, list[float | None]]:
     """Rows per seed as one list per measured number, rounded."""
     names = rows[0] if rows else ()
-    return {name: [None if row[name] is None else round(row[name], DIGITS) for row in rows] for name in names}
+    return {name: [None if (value := row[name]) is None else round(value, DIGITS) for row in rows] for name in names}
 
 
 def _cell(suite: Suite, family: str, policy: str, method: str, lr: float, seeds: Sequence[int]) -> Cell:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bpo.cli_paths import file_to_write
 from bpo.errors import BadInput, shown
 from bpo.printing import say
 
@@ -39,11 +40,12 @@ def count(low: int = 1, high: int = MOST) -> Callable[[str], int]:
 
 
 def file_path(text: str) -> Path:
-    """An argument that names a file to write."""
-    path = Path(text)
-    if "\0" in text or (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{shown(text)} must be the name of a file in a folder that is there")
-    return path
+    """An argument that names a file to write; its folder is made where there is none."""
+    try:
+        file_to_write("the file", Path(text))
+    except BadInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return Path(text)
 
 
 def run(main: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from arguments import Parser, count, file_path, run
 
 from bpo.cache import cache_dir
-from bpo.files import to_json
+from bpo.files import to_json, write_atomically
 from bpo.sandboxes.household import Household, StockHousehold, engines
 
 REPLAY = 20  # steps of the prefix that a fork saves
@@ -188,7 +188,7 @@ def main() -> None:
         if options.data:
             report["official"] = compare("official games", {"data": options.data}, "valid_seen", options.games)
     if options.json:
-        options.json.write_text(to_json(report, indent=1))
+        write_atomically(options.json, to_json(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def edit_comment(package: Path) -> None:
 
 def edit_rloo(package: Path) -> None:
     """Another number in one credit rule."""
-    edit(package, "credit.py", r"lambda g: leave_one_out\(g,", "lambda g: 2 * leave_one_out(g,")
+    edit(package, "credit/rollouts.py", r"lambda g: leave_one_out\(g,", "lambda g: 2 * leave_one_out(g,")
 
 
 def edit_household(package: Path) -> None:

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bpo.errors import BadInput
-from bpo.files import to_json
+from bpo.files import to_json, write_atomically
 from bpo.sandboxes.shell import Limits, Workspace, open_workspace
 from bpo.sandboxes.shell.walk import size
 
@@ -252,7 +252,7 @@ def main() -> None:
             }
     report(found, console)
     if options.json:
-        options.json.write_text(to_json(found, indent=1) + "\n")
+        write_atomically(options.json, to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.table import Table
 
-from bpo.files import to_json
+from bpo.files import to_json, write_atomically
 from bpo.policies.lm import LMPolicy
 from bpo.sandboxes import factory
 
@@ -126,7 +126,7 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{step['trained']:,} trained numbers; {time.perf_counter() - start:.0f} s in all; peak memory {peak:.1f} GiB")
     if given.json:
-        given.json.write_text(to_json({"decisions": rows, "step": step, "peak_gib": peak}, indent=1) + "\n")
+        write_atomically(given.json, to_json({"decisions": rows, "step": step, "peak_gib": peak}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

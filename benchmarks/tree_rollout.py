@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from tree_training import policy_of, tokens_of
 
-from bpo.files import to_json
+from bpo.files import to_json, write_atomically
 from bpo.methods import build
 from bpo.policies.lm import LMPolicy
 from bpo.policies.score import read_before
@@ -118,7 +118,7 @@ def main() -> None:
         table.add_row(method, *counts, *times, "yes" if row["same_actions"] else "no")
     Console(width=130).print(table)
     if given.json:
-        given.json.write_text(to_json(found, indent=1) + "\n")
+        write_atomically(given.json, to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bpo.files import to_json
+from bpo.files import to_json, write_atomically
 from bpo.policies.lm import LMPolicy, Step
 from bpo.policies.prefix_sharing import plan
 from bpo.policies.prompts import Context
@@ -228,7 +228,7 @@ def main() -> None:
         )
     Console(width=130).print(table)
     if given.json:
-        given.json.write_text(to_json(found, indent=1) + "\n")
+        write_atomically(given.json, to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ from tree_training import tokens_of
 
 from bpo import update
 from bpo.errors import require
-from bpo.files import to_json
+from bpo.files import to_json, write_atomically
 from bpo.methods import BuiltMethod, build
 from bpo.objective import ppo_clip
 from bpo.policies.lm import LMPolicy
@@ -338,7 +338,7 @@ def main() -> None:
         table.add_row(method, *(f"{first:.1g}, {second:.1g}" for first, second in errors))
     console.print(table)
     if given.json:
-        given.json.write_text(to_json(found, indent=1) + "\n")
+        write_atomically(given.json, to_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from arguments import Parser, count, file_path, run
 from rich.console import Console
 from rich.table import Table
 
-from bpo.files import to_json
+from bpo.files import to_json, write_atomically
 from bpo.sandboxes.webshop import WebShop, catalogue, files, search
 from bpo.sandboxes.webshop.records import Product
 from bpo.sandboxes.webshop.search import Index
@@ -255,7 +255,7 @@ def main() -> None:
             table.add_row(key, *(_number(rows[name][key]) for rows in report.values()))
         console.print(table)
     if options.json:
-        options.json.write_text(to_json(report, indent=1))
+        write_atomically(options.json, to_json(report, indent=1))
 
 
 def _number(value: float) -> str:

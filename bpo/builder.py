@@ -44,7 +44,10 @@ class Draw:
 
 
 class TreeBuilder:
-    """The tree of one task while it grows; the lists have one entry per node, with the meaning they have in `Tree`."""
+    """The tree of one task while it grows; the lists have one entry per node, with the meaning they have in `Tree`.
+
+    played  steps of the sandbox from the root, which the pauses inside an action are not
+    """
 
     def __init__(self, task: str, index: int, key: Sequence[int]):
         self.task, self.index = task, index
@@ -52,6 +55,7 @@ class TreeBuilder:
         self.parent: list[int] = []
         self.rank: list[int] = []
         self.depth: list[int] = []
+        self.played: list[int] = []
         self.reward: list[float] = []
         self.total: list[float] = []
         self.entropy: list[float] = []
@@ -112,6 +116,8 @@ class TreeBuilder:
         self.parent.append(NO_PARENT if draw is None else draw.node)
         self.rank.append(0 if draw is None else draw.rank)
         self.depth.append(0 if draw is None else self.depth[draw.node] + 1)
+        before = 0 if draw is None else self.played[draw.node]
+        self.played.append(before + (step is not None and step.decision.ended))
         self.reward.append(reward)
         self.total.append(reward if draw is None else self.total[draw.node] + reward)
         self.entropy.append(math.nan)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bpo.errors import BadInput
+from bpo import boundary
+from bpo.errors import BadInput, at_least, scalar
 from bpo.sandbox import Observation, Outcome, Sandbox
 
 JUMP = 0.08  # chance per turn that a branch goes on from an older snapshot instead of its newest
@@ -66,10 +67,16 @@ def check_fork(
     reset of `reference()` (default: of `make_sandbox()`), which needs reset and step alone. Compared are the text, the
     admissible actions, reward and done, and `raw()` where both sandboxes have it. `propose` chooses actions (default:
     `by_verb`).
+
+    Errors: BadInput where an argument or what a sandbox gives is of another kind than it must be.
     """
+    for name, value in (("games", games), ("branches", branches), ("steps", steps)):
+        at_least(name, scalar(int, value, name), 1)
+    at_least("seed", scalar(int, seed, "seed"), 0)
+    tasks = boundary.task_ids(tasks)
     rng, forks = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-    sandbox = make_sandbox()
-    replay = (reference or make_sandbox)()
+    sandbox = boundary.made("make_sandbox", make_sandbox)
+    replay = boundary.made("reference", reference or make_sandbox, boundary.PLAYED)
     differences: list[str] = []
     compared = 0
     try:
@@ -107,8 +114,8 @@ def _verb(action: str) -> str:
 def _walk(sandbox, task, branches, steps, rng, forks, propose, raw, differences) -> list[_Branch]:
     """Grow the branches on one sandbox; return every path walked."""
     root = _Branch()
-    last = {0: sandbox.reset(task)}
-    root.add(_view(Outcome(last[0], 0.0, False), sandbox, raw), sandbox.snapshot(), sandbox.state_key(), False)
+    first = boundary.observation_of(sandbox, "reset", sandbox.reset(task))
+    root.add(_view(Outcome(first, 0.0, False), sandbox, raw), sandbox.snapshot(), boundary.key_of_state(sandbox), False)
     grown = [root.cut(0) for _ in range(branches)]
     finished: list[_Branch] = []
     for _ in range(branches * steps):
@@ -119,7 +126,7 @@ def _walk(sandbox, task, branches, steps, rng, forks, propose, raw, differences)
             source = grown[int(rng.integers(branches))]
             alive = [i for i, done in enumerate(source.done) if not done]
             branch = grown[index] = source.cut(alive[int(rng.integers(len(alive)))])
-        observation = sandbox.restore(branch.snapshots[-1])
+        observation = boundary.observation_of(sandbox, "restore", sandbox.restore(branch.snapshots[-1]))
         where = f"{task}, branch {index}, after {branch.actions}"
         if _state(observation, sandbox, raw) != (*branch.seen[-1][:3], branch.keys[-1]):
             differences.append(f"{where}: the restored state is not the one that was left")
@@ -127,7 +134,7 @@ def _walk(sandbox, task, branches, steps, rng, forks, propose, raw, differences)
         forked = _in_fork(sandbox, action, raw) if forks.random() < FORKED else None
         if forked and sandbox.state_key() != branch.keys[-1]:
             differences.append(f"{where}: a step in a fork moved the sandbox it came from")
-        outcome = sandbox.step(action)
+        outcome = boundary.outcome_of(sandbox, action, sandbox.step(action))
         branch.actions.append(action)
         branch.add(_view(outcome, sandbox, raw), sandbox.snapshot(), sandbox.state_key(), outcome.done)
         if forked and forked != (branch.seen[-1], branch.keys[-1]):
@@ -141,18 +148,19 @@ def _walk(sandbox, task, branches, steps, rng, forks, propose, raw, differences)
 
 def _in_fork(sandbox, action: str, raw: bool) -> tuple:
     """What an action does in a fork, and the state it leads to there."""
-    (other,) = sandbox.fork(1)
+    (other,) = boundary.forks_of(sandbox, 1)
     try:
-        return _view(other.step(action), other, raw), other.state_key()
+        return _view(boundary.outcome_of(other, action, other.step(action)), other, raw), other.state_key()
     finally:
         other.close()
 
 
 def _replay(replay, task: str, path: _Branch, raw: bool, differences: list[str]) -> int:
     """Play a path on the reference and note every step that differs; return the number of steps."""
-    seen = [_view(Outcome(replay.reset(task), 0.0, False), replay, raw)]
+    first = boundary.observation_of(replay, "reset", replay.reset(task))
+    seen = [_view(Outcome(first, 0.0, False), replay, raw)]
     for action in path.actions:
-        seen.append(_view(replay.step(action), replay, raw))
+        seen.append(_view(boundary.outcome_of(replay, action, replay.step(action)), replay, raw))
     names = ("text", "actions", "raw text", "reward", "done")
     for number, (mine, theirs) in enumerate(zip(path.seen, seen, strict=True)):
         for name, a, b in zip(names, mine, theirs, strict=True):

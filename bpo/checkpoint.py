@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bpo.cache import contents_of
 from bpo.config import RunConfig
-from bpo.errors import BadInput, choose
-from bpo.provenance import code_fingerprint
+from bpo.errors import BadInput, choose, shown
+from bpo.provenance import code_fingerprint, versions
+from bpo.reading import from_yaml, read_text
 from bpo.sealed import Damaged, read_sealed, write_sealed
 
 KEEP = 2
+CONFIG = "config.yaml"
 
 
 def paths(folder: Path) -> list[Path]:
@@ -34,17 +37,20 @@ def save(folder: Path, update: int, state: dict[str, Any]) -> Path:
 
 
 def origin(config: RunConfig) -> dict[str, Any]:
-    """What a checkpoint must say of the run that it belongs to: code, seed, and the configuration with all parameters."""
+    """What a checkpoint must say of its run: code, configuration with seed and all parameters, versions, files of data."""
     parameters = json.loads(json.dumps(dict(config.recipe().parameters), allow_nan=False))
     return {
         "code": code_fingerprint(config),
         "hash": config.hash,
         "config": {**config.plain(), "parameters": parameters},
+        "versions": versions(),
+        "data": contents_of({**config.sandbox_options, "model": config.policy.model}),
     }
 
 
 def require_same(folder: Path, state: Mapping[str, Any], config: RunConfig) -> None:
-    """Raise BadInput, naming a field and both values, unless `state` was taken by this configuration, seed and code."""
+    """Raise BadInput, naming what differs, unless `state` was taken by this configuration, seed and code, with these versions
+    of packages and these data."""
     begun, asked = state.get("origin", {}), origin(config)
     if begun == asked:
         return
@@ -54,7 +60,30 @@ def require_same(folder: Path, state: Mapping[str, Any], config: RunConfig) -> N
     if found:
         name, before, now = found
         raise BadInput(f"{folder} was begun with {name} {before!r}, not {now!r}: {advice}")
-    raise BadInput(f"{folder} was begun by other code ({begun.get('code', 'unknown')}, now {asked['code']}): {advice}")
+    if begun.get("code") != asked["code"]:
+        raise BadInput(f"{folder} was begun by other code ({begun.get('code', 'unknown')}, now {asked['code']}): {advice}")
+    # Checkpoints of earlier versions do not say these.
+    if found := _difference(begun.get("versions", asked["versions"]), asked["versions"]):
+        name, before, now = found
+        raise BadInput(f"{folder} was begun with {name} {before or '(none)'}, not {now or '(none)'}: {advice}")
+    if found := _difference(begun.get("data", asked["data"]), asked["data"]):
+        raise BadInput(f"{folder} was begun with other files in {found[0]} than are there now: {advice}")
+
+
+def require_own(folder: Path, config: RunConfig) -> None:
+    """Raise BadInput where the config.yaml of a run's folder is not this configuration's, or cannot be read."""
+    path = folder / CONFIG
+    if not path.exists():
+        return
+    ways_out = "put the right one back, or delete it: a checkpoint knows its own configuration"
+    try:
+        told = from_yaml(read_text(path, "the configuration of a run"), str(path))
+    except BadInput as error:
+        raise BadInput(f"{error}; {ways_out}") from None
+    begun = told.get("config") if isinstance(told, Mapping) else None
+    if found := _difference(begun, config.plain()):
+        name, before, now = found
+        raise BadInput(f"{path} is of another run: {name or 'config'} is {shown(before)} there, not {shown(now)}; {ways_out}")
 
 
 def _difference(one: Any, other: Any, where: str = "") -> tuple[str, Any, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import sys
 from itertools import pairwise
@@ -14,6 +13,7 @@ import typer
 
 from bpo import cli_lab, cli_show
 from bpo.cli_boxes import boxes, swebench
+from bpo.cli_paths import PATH, file_to_write, outside_runs, writable
 from bpo.errors import BadInput, at_least, at_most, shown
 from bpo.printing import bars, console, one_line, say, show_table
 
@@ -54,7 +54,7 @@ def train(
     sandbox: Annotated[str, typer.Option(help="A sandbox that the preset has a section for, like household or toy.")],
     preset: Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")],
     seed: Annotated[int, typer.Option(help="Seed of everything that is random in the run.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder that holds the run's folder.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="Folder that holds the run's folder; made if absent.", **PATH)] = Path("runs"),
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="A parameter that `bpo methods METHOD` lists; may be repeated.", metavar="KEY=VALUE"),
@@ -72,6 +72,7 @@ def train(
     choose("checkpoint", checkpoint, ("latest", "previous"))
     config = load_preset(preset).run(method, sandbox, seed, _parameters(set_ or []))
     writable("--out", out)
+    outside_runs("--out", out)
     folder = out / config.name
     if dry_run:
         _dry_run(config, folder)
@@ -93,6 +94,8 @@ def train(
         score = f", score {100 * graded:.1f}" if graded != scores["success"] else ""
         kinds = ", ".join(f"{kind} {100 * value:.0f} % of {count}" for kind, (value, count) in scores["by_type"].items())
         say(f"{split}: success {100 * scores['success']:.1f} %{score} ({kinds})")
+    for name in result.get("inactive", ()):
+        say(f"inactive: {name} ({config.recipe().mechanism[name].meaning}) never happened in this run")
     say(f"run folder: {folder}")
 
 
@@ -135,7 +138,8 @@ def check_fork(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="A folder of real tasks, where the sandbox reads one (household: it holds json_2.1.1; webshop: products)."
+            help="A folder of real tasks, where the sandbox reads one (household: it holds json_2.1.1; webshop: products).",
+            **PATH,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random walks.")] = 0,
@@ -163,10 +167,11 @@ def webshop_replay(
         Path,
         typer.Argument(
             help="Recorded sessions, JSON or gzipped JSON: a list of {goal, obs0, steps: [{action, avail: {has_search_bar, "
-            "clickables}, obs, reward, done}]}, with the goal's number and what was available before each action."
+            "clickables}, obs, reward, done}]}, with the goal's number and what was available before each action.",
+            **PATH,
         ),
     ],
-    data: Annotated[Path, typer.Option(help="Folder with WebShop's 1,000 products.")],
+    data: Annotated[Path, typer.Option(help="Folder with WebShop's 1,000 products.", **PATH)],
     show: Annotated[int, typer.Option(help="Differences that are printed.", min=0)] = 5,
 ) -> None:
     """Compare recorded WebShop sessions with the sandbox, step by step. Exit code 1 if anything differs."""
@@ -186,8 +191,11 @@ def webshop_replay(
 
 @app.command(epilog="Example:\n\n  bpo exact SPEC.json --out OUT.json")
 def exact(
-    spec: Annotated[Path, typer.Argument(help="JSON with p (P(action 1) or a list of probabilities per state), r, threshold.")],
-    out: Annotated[Path, typer.Option(help="Where the moments of all estimators are written, as JSON.")],
+    spec: Annotated[
+        Path,
+        typer.Argument(help="JSON with p (P(action 1) or a list of probabilities per state), r, threshold.", **PATH),
+    ],
+    out: Annotated[Path, typer.Option(help="Where the moments of all estimators are written, as JSON.", **PATH)],
     limit: Annotated[
         int, typer.Option(help="Most realisations of a row that are enumerated; above, it is sampled.")
     ] = 2_000_000,
@@ -209,7 +217,7 @@ def exact(
     _between(1, MOST_REALISATIONS, limit=limit)
     _between(2, MOST_REALISATIONS, samples=samples)
     _between(0, LARGEST_SEED, seed=seed)
-    _file_to_write("--out", out)
+    file_to_write("--out", out)
     if out.exists() and spec.exists() and out.samefile(spec):
         raise BadInput(f"--out {str(out)!r} is the spec itself; name another file")
     content = read_spec(spec)
@@ -251,32 +259,16 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
     return parameters
 
 
-def _file_to_write(option: str, path: Path) -> None:
-    """Refuse what cannot become a file, before any work is done for it."""
-    if path.exists() and not path.is_file():
-        raise BadInput(f"{option} {str(path)!r} is a folder or a device; it must be the name of a file")
-    writable(option, path.absolute().parent)
-
-
-def writable(option: str, path: Path) -> None:
-    """Refuse a path below which nothing can be written, before any work is done for it."""
-    if "\0" in str(path):
-        raise BadInput(f"{option} {str(path)!r} is no path; a name cannot hold a NUL")
-    there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise BadInput(f"{option} {str(path)!r}: {there} is no folder that can be written to")
-
-
 def _dry_run(config, folder: Path) -> None:
-    import yaml
-
-    from bpo.preflight import check_run
+    from bpo.preflight import check_elsewhere, check_machine
     from bpo.provenance import code_fingerprint
+    from bpo.reading import to_yaml
 
-    counts = check_run(config)
-    say(yaml.safe_dump(config.plain(), sort_keys=False).rstrip())
+    counts = check_elsewhere(config)
+    say(to_yaml(config.plain()).rstrip())
     say(f"# planned returns per tree: {config.recipe().growth.planned_returns}; tasks: {counts}")
     say(f"# fingerprint of the code: {code_fingerprint(config)}")
+    check_machine(config)
     say(f"# valid; would write to {folder}")
 
 

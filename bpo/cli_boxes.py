@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bpo.cli_paths import PATH, writable
 from bpo.errors import BadInput
 from bpo.printing import console, say, show_table, spinner
 
@@ -71,10 +72,14 @@ def _swebench() -> None:
 @swebench.command(epilog=CHECK)
 def check(
     instance: Annotated[str, typer.Argument(help="Like psf__requests-6028.")],
-    repo: Annotated[Path | None, typer.Option(help="Your clone of the instance's repository; it is only read.")] = None,
+    repo: Annotated[Path | None, typer.Option(help="Your clone of the instance's repository; it is only read.", **PATH)] = None,
     rows: Annotated[
         Path | None,
-        typer.Option(envvar="SWEBENCH_ROWS", help="The rows of SWE-bench Verified: its parquet file, or JSON lines."),
+        typer.Option(
+            envvar="SWEBENCH_ROWS",
+            help="The rows of SWE-bench Verified: its parquet file, or JSON lines.",
+            **PATH,
+        ),
     ] = None,
     release: Annotated[
         str | None,
@@ -83,12 +88,13 @@ def check(
     pins: Annotated[
         Path | None,
         typer.Option(
-            help="Exact versions: a requirements file, or a conda environment.yml. Default: what was current in 2023."
+            help="Exact versions: a requirements file, or a conda environment.yml. Default: what was current in 2023.",
+            **PATH,
         ),
     ] = None,
     python: Annotated[str | None, typer.Option(help="Another version of Python than the recipe's, like 3.9.")] = None,
     seconds: Annotated[float, typer.Option(help="Time limit of a test run.", min=1, max=MOST_SECONDS)] = 1800,
-    logs: Annotated[Path | None, typer.Option(help="Folder for what the test runs print.")] = None,
+    logs: Annotated[Path | None, typer.Option(help="Folder for what the test runs print; made if absent.", **PATH)] = None,
 ) -> None:
     """Run an instance's hidden tests before and after its gold patch: the first must fail, the second must be resolved.
 
@@ -97,7 +103,6 @@ def check(
     """
     from contextlib import closing
 
-    from bpo.cli import writable
     from bpo.files import write_atomically
     from bpo.sandboxes import swebench as package
     from bpo.sandboxes.swebench.instances import named

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from bpo.cli_paths import PATH, file_to_write
 from bpo.errors import BadInput
 from bpo.printing import one_line, say, show_table
 
@@ -27,10 +28,13 @@ LEGEND = (
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, the one with config.yaml and trees.jsonl.")],
+    run: Annotated[Path, typer.Argument(help="The folder of a run, the one with config.yaml and trees.jsonl.", **PATH)],
     tree: Annotated[int | None, typer.Option(help="Number of the tree; without it the trees are listed.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page to point at and to fold, one file for any browser.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Write the picture.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write a page to point at and to fold, one .html file for any browser.", **PATH),
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="Write the picture, a .png file.", **PATH)] = None,
 ) -> None:
     """Show a rollout tree that a run has kept: as text, or as a page or a picture in a file.
 
@@ -39,15 +43,12 @@ def show(
     """
     from bpo.tree_log import read
 
-    for option, path, end in (("--html", html, ".html"), ("--png", png, ".png")):
-        if path is not None and tree is None:
+    for option, path, ends in (("--html", html, (".html", ".htm")), ("--png", png, (".png",))):
+        if path is None:
+            continue
+        if tree is None:
             raise BadInput(f"{option} needs the number of a tree, like --tree 0; without one, the trees are listed")
-        if path is not None and path.is_dir():
-            raise BadInput(f"{option} {str(path)!r} is a folder; it must be the name of a file")
-        if path is not None and path.suffix != end and path.resolve().parent == run.resolve():
-            raise BadInput(f"{option} {str(path)!r} lies among the run's own files; its name must end with {end} there")
-    if html is not None and png is not None and html.resolve() == png.resolve():
-        raise BadInput(f"--html and --png both name {str(html)!r}; give each a file of its own")
+        file_to_write(option, path, ends)
     found = read(run)
     if tree is None:
         _list(found)

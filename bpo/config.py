@@ -36,19 +36,23 @@ class Settings:
     """Everything that methods of one comparison share.
 
     updates            policy updates
-    tasks_per_update   tasks per update, drawn fresh from the training split; the same for every method at equal seed
+    train_tasks        training tasks of a run, drawn from the split train by its seed (see `bpo.pool`); 0: the whole split
+    tasks_per_update   tasks per update, drawn fresh from the training tasks; the same for every method at equal seed
     epochs             passes over the trees of an update; above 1 the ratios leave 1 and clipping can become active
     mini_batches       optimiser steps of a pass; the trees are dealt to them at random
     lr, schedule       AdamW's learning rate, "constant" or "cosine" (to zero at the last update)
     beta, clip         KL weight (k3, to the frozen initial policy) and PPO clip range
     max_grad_norm      gradient clipping; statistics of the norm are taken before it
-    curve_every        updates between points of the learning curve (0: none); curve_tasks tasks of curve_split
-    eval_tasks         tasks per evaluation split, eval_samples episodes each, sampled at the policy's temperature
+    curve_every        updates between points of the learning curve (0: none): curve_tasks tasks of curve_split, or all where it
+                       has fewer, curve_samples episodes each
+    eval_tasks         tasks per evaluation split, eval_samples episodes each, sampled at the policy's temperature. A split
+                       named `pool` is the run's own training tasks. With train_tasks they are drawn by the seed as well
     checkpoint_every   updates between checkpoints; the last two are kept
     concurrency        most sandboxes that live at once
     """
 
     updates: CountOrNone = 60
+    train_tasks: CountOrNone = 0
     tasks_per_update: Count = 4
     epochs: Count = 1
     mini_batches: Count = 1
@@ -59,6 +63,7 @@ class Settings:
     max_grad_norm: NotNegative = 1.0
     curve_every: CountOrNone = 10
     curve_tasks: Count = 48
+    curve_samples: Count = 1
     curve_split: str = "panel"
     eval_tasks: Count = 100
     eval_samples: Count = 1
@@ -68,7 +73,10 @@ class Settings:
 
 
 # Settings that runs did not always have. At these values a run is what it was without them, and has the same name and hash.
-LATER = {"mini_batches": 1}
+LATER: Mapping[str, Mapping[str, Any]] = {
+    "settings": {"mini_batches": 1, "train_tasks": 0, "curve_samples": 1},
+    "warm_start": {"per_seed": False},
+}
 
 
 @dataclass(frozen=True)
@@ -93,15 +101,16 @@ class RunConfig:
     def plain(self) -> dict[str, Any]:
         """The configuration as plain values, the way it is written to config.yaml."""
         plain = json.loads(json.dumps(asdict(self), default=os.fspath))
-        for name, default in LATER.items():
-            if plain["settings"][name] == default:
-                del plain["settings"][name]
+        for section, defaults in LATER.items():
+            for name, default in defaults.items():
+                if plain[section] and plain[section][name] == default:
+                    del plain[section][name]
         return plain
 
     @property
     def hash(self) -> str:
         """Eight hex digits of the content, seed aside."""
-        content = {**self.plain(), "seed": None, "parameters": dict(self.recipe().parameters)}
+        content = {**self.plain(), "seed": None, "parameters": METHODS[self.method].naming(self.recipe().parameters)}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
@@ -112,19 +121,27 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a sweep: a method with its parameters under the label that the table prints."""
+    """One row of a sweep: a method with its parameters, and settings that are other ones in it; its label is the table's."""
 
     label: str
     method: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows times seeds, and how the gradient noise at the frozen warm start is measured (draws of noise_tasks tasks)."""
+    """Rows times seeds, and how the gradient noise at the frozen warm start is measured (draws of noise_tasks tasks).
+
+    reference  the label of the row that all others are compared with; "": the first
+    equal      what rows are also compared at equal amounts of: a row that used less of it per update than the reference is run
+               again with as many more tasks per update as it takes
+    """
 
     seeds: Annotated[tuple[Seed, ...], MinLen(1)]
     rows: Annotated[tuple[Row, ...], MinLen(1)]
+    reference: str = ""
+    equal: tuple[Literal["env_steps", "computed"], ...] = ()
     noise_draws: CountOrNone = 24
     noise_tasks: Count = 4
 
@@ -184,12 +201,22 @@ class Preset:
         """The rows and seeds of a sandbox's table."""
         return self.section(sandbox).sweep or self.sweep
 
-    def run(self, method: str, sandbox: str, seed: int, parameters: Mapping[str, Any] | None = None) -> RunConfig:
-        """The checked configuration of one run; BadInput names what is wrong."""
-        section, settings = self.section(sandbox), self.settings_of(sandbox)
+    def run(
+        self,
+        method: str,
+        sandbox: str,
+        seed: int,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> RunConfig:
+        """The checked configuration of one run, with other `settings` than the preset's where some are given; BadInput names
+        what is wrong.
+        """
+        section, shared = self.section(sandbox), self.settings_of(sandbox)
+        merged_settings = _changed(shared, settings or {}, f"settings of a run of preset {self.name}")
         choose("method", method, METHODS)
         merged = {**self.methods.get(method, {}), **(parameters or {})}
-        config = RunConfig(method, merged, sandbox, section.options, section.policy, section.warm_start, settings, seed)
+        config = RunConfig(method, merged, sandbox, section.options, section.policy, section.warm_start, merged_settings, seed)
         return checked(config, f"preset {self.name}")
 
 
@@ -219,15 +246,23 @@ def load_preset(name: str) -> Preset:
     What it does not say about a sandbox itself is in the sandbox's record, under the name `sections_of`; another package's
     section that cannot be used is left out until it is asked for.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise BadInput(f"preset is {shown(name)}; it must be the name of a preset, or the path of a YAML file")
+    name = os.fspath(name)
     if name.endswith((".yaml", ".yml")):
         text, where = read_text(name, "a preset in YAML", MOST_BYTES), name
     else:
+        if name not in preset_names() and ("/" in name or Path(name).suffix or os.path.lexists(name)):
+            raise BadInput(f"preset {shown(name)} is none of the package's, and a file of one must end with .yaml or .yml")
         choose("preset", name, preset_names())
         text, where = files("bpo").joinpath("presets", f"{name}.yaml").read_text(encoding="utf-8"), f"preset {name}"
     raw = from_yaml(text, where)
     if not isinstance(raw, Mapping):
         raise BadInput(f"{where} is {shown(raw)}; it must be a mapping of fields")
     preset = typed(Preset, {"name": Path(name).stem, **raw}, where)
+    if preset.sections_of:
+        known = sorted({key for one in SANDBOXES.working() for key in _sections(one)})
+        choose(f"sections_of in {where}:", preset.sections_of, known)
     preset = replace(preset, sandboxes={**_all_brought(preset.sections_of), **preset.sandboxes})
     _check(preset, where)
     return preset
@@ -244,6 +279,14 @@ def _all_brought(preset: str) -> dict[str, SandboxSection]:
         else:
             sections |= {} if section is None else {name: section}
     return sections
+
+
+def _sections(sandbox: str) -> list[str]:
+    """The presets that the record of a sandbox says something for; none where it cannot be read, which `_brought` tells."""
+    try:
+        return list(spec(sandbox).presets())
+    except Exception:
+        return []
 
 
 def _brought(preset: str, sandbox: str) -> SandboxSection | None:
@@ -321,6 +364,9 @@ def _check_sweep(sweep: Sweep, preset: Preset, where: str) -> None:
     for row in sweep.rows:
         _check_name("label", row.label, f"{where}.rows")
         build(row.method, {**preset.methods.get(row.method, {}), **row.parameters}, f"{where}: {row.label}: ")
+        _changed(preset.settings, row.settings, f"{where}: {row.label}: settings")
+    if sweep.reference:
+        choose(f"reference of {where}:", sweep.reference, [row.label for row in sweep.rows])
 
 
 def _check_name(field: str, name: str, where: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # The kinds of plain values, in words.
@@ -60,6 +60,21 @@ def scalar(kind: type, value: Any, where: str, like: str = "") -> Any:
     return value
 
 
+def require_text(where: str, value: Any) -> str:
+    """Return `value` if it is text, else raise BadInput."""
+    if not isinstance(value, str):
+        raise BadInput(f"{where} is {shown(value)}; it must be text")
+    return value
+
+
+def counted(where: str, value: Any, low: int = 0) -> int:
+    """Return `value` as an int if it is a whole number from `low`, of numpy's kinds too, else raise BadInput."""
+    if hasattr(value, "item") and not isinstance(value, int):
+        value = value.item() if getattr(value, "ndim", 0) == 0 else value
+    at_least(where, scalar(int, value, where), low)
+    return value
+
+
 def at_least(where: str, value: float, low: float) -> None:
     """Raise BadInput naming `where` and the value if it is below `low`."""
     if not value >= low:
@@ -70,6 +85,34 @@ def at_most(where: str, value: float, high: float) -> None:
     """Raise BadInput naming `where` and the value if it is above `high`."""
     if not value <= high:
         raise BadInput(f"{where} is {shown(value)}; it must be at most {high!r}")
+
+
+def named(value: Any) -> str:
+    """What messages call an object: its class."""
+    return f"the class {value.__name__} itself" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def instance(where: str, value: Any, kind: type, hint: str = "") -> Any:
+    """`value` itself; BadInput where it is no `kind`, with a hint at what would be right."""
+    if not isinstance(value, kind):
+        raise BadInput(f"{where} is {named(value)}; it must be a {kind.__name__}{hint}")
+    return value
+
+
+def having(where: str, value: Any, names: Iterable[str], right: str) -> Any:
+    """`value` itself; BadInput where it is a class, or lacks one of these attributes."""
+    missing = [name for name in names if not hasattr(value, name)]
+    if missing or isinstance(value, type):
+        lack = f", which has no `{missing[0]}`" if missing else ""
+        raise BadInput(f"{where} is {named(value)}{lack}; it must be {right}")
+    return value
+
+
+def listed(where: str, value: Any, right: str) -> list[Any]:
+    """The entries of a list, tuple or array; BadInput where `value` is none, or a text."""
+    if isinstance(value, str) or not (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0):
+        raise BadInput(f"{where} is {shown(value) if isinstance(value, str) else named(value)}; it must be {right}")
+    return list(value)
 
 
 def require(module: str, extra: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from bpo.boundary import tasks_of
 from bpo.finite import require_finite
 from bpo.policy import Policy
 from bpo.rollout import TRAJECTORY, Growth, Ledger, grow
@@ -32,7 +33,7 @@ class Episode:
 
 def panel(sandbox: Sandbox, split: str, count: int) -> list[str]:
     """The first `count` tasks of a split: fixed, the same for everybody."""
-    return list(sandbox.tasks(split)[:count])
+    return list(tasks_of(sandbox, split)[:count])
 
 
 def evaluate(

@@ -12,10 +12,12 @@ from typing import Any
 from bpo import noise
 from bpo.config import RunConfig
 from bpo.errors import choose
-from bpo.evaluate import by_type, evaluate, panel, plain, success
+from bpo.evaluate import by_type, evaluate, plain, success
 from bpo.files import locked, to_json
 from bpo.initial import initial_policy
+from bpo.mechanism import inactive
 from bpo.policy import Policy
+from bpo.pool import evaluation_tasks, split_tasks
 from bpo.preflight import check_run
 from bpo.provenance import code_fingerprint, record, start_fingerprint
 from bpo.sandbox import Sandbox
@@ -74,7 +76,7 @@ def run(
         policy = initial_policy(config, report)
         trainer = Trainer(config, folder, policy)
         try:
-            draws = _noise(config, policy, trainer.sandboxes, noise_draws, noise_tasks, report) if noise_draws else []
+            measured = _noise(config, policy, trainer.sandboxes, noise_draws, noise_tasks, report) if noise_draws else None
             trainer.run(which, lambda done, row: report("train", done, settings.updates))
             splits = evaluate_splits(config, policy, trainer.sandboxes, report)
         finally:
@@ -87,8 +89,8 @@ def run(
         "name": config.name,
         "origin": record(config, code_fingerprint(config)),
         "metrics": [{key: value for key, value in row.items() if key != "seconds"} for row in metrics],
-        "noise": [asdict(draw) for draw in draws],
-        "noise_tasks": noise_tasks if noise_draws else 0,
+        "inactive": inactive(trainer.method.mechanism, metrics),
+        "noise": measured,
         "evaluation": splits,
         "ledger": {key: value for key, value in asdict(trainer.ledger).items() if not key.endswith("_s")},
         "seconds": {
@@ -111,7 +113,7 @@ def evaluate_splits(
     """Episodes, success and success per task type on every evaluation split of the configuration."""
     settings, splits = config.settings, {}
     for split in settings.eval_splits:
-        tasks = panel(sandboxes[0], split, settings.eval_tasks)
+        tasks = evaluation_tasks(sandboxes[0], split, settings.eval_tasks, settings, config.seed)
         total = len(tasks) * settings.eval_samples
         told = (lambda done, split=split, total=total: report(split, done, total)) if report else None
         episodes, _ = evaluate(policy, sandboxes, tasks, settings.eval_samples, told)
@@ -140,8 +142,10 @@ def start_result(config: RunConfig, folder: Path, report: ReportProgress | None 
     return result
 
 
-def _noise(config: RunConfig, policy: Policy, sandboxes, draws: int, width: int, report: ReportProgress) -> list[noise.Draw]:
-    # Tasks of the curve split's far end: of the training distribution, neither trained on nor part of the curve.
-    pool = list(sandboxes[0].tasks(config.settings.curve_split))
+def _noise(config: RunConfig, policy: Policy, sandboxes, draws: int, width: int, report: ReportProgress) -> dict[str, Any]:
+    """Norm and cost of every gradient, their Gram matrix, and the number of tasks of each."""
+    # From the far end of the curve split: where that is not the pool, they are neither trained on nor part of the curve.
+    pool = split_tasks(sandboxes[0], config.settings.curve_split, config.settings, config.seed)
     tasks = [[pool[-1 - (number * width + i) % len(pool)] for i in range(width)] for number in range(draws)]
-    return noise.gradient_draws(config.recipe(), policy, sandboxes, tasks, lambda done: report("noise", done, draws))
+    made, products = noise.gradient_draws(config.recipe(), policy, sandboxes, tasks, lambda done: report("noise", done, draws))
+    return {"tasks": width, "draws": [asdict(draw) for draw in made], "gram": products.tolist()}

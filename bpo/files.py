@@ -77,7 +77,8 @@ def writing(path: str | os.PathLike) -> Iterator[None]:
                 f"{os.fspath(path)} cannot be written: the disk {_disk(path)} is full; what was there before is kept: "
                 "free space on it, or name a folder on another disk"
             ) from None
-        if error.filename is None:
+        # The name of what is unfinished says nothing to anybody.
+        if error.filename is None or os.path.basename(os.fspath(error.filename)).startswith(UNFINISHED):
             raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from None
         raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +13,7 @@ import torch
 from bpo import finite, update
 from bpo.credit import Credit
 from bpo.memory import Memory
+from bpo.objective import needs_reference
 from bpo.policies.master_weights import MasterWeights
 from bpo.policy import Policy
 from bpo.tree import Tree
@@ -47,7 +49,8 @@ class GradientLearner:
 
     def __init__(self, policy: Policy, memory: Memory, method: BuiltMethod, settings: Settings, seed: int):
         self.policy, self.memory, self.method, self.settings, self.seed = policy, memory, method, settings, seed
-        self.reference = policy.frozen_copy() if settings.beta > 0 else None
+        self.reference = policy.frozen_copy() if settings.beta > 0 or needs_reference(method.objective) else None
+        memory.attach(policy, self.reference)
         self.optimizer = self._optimizer()
 
     def learn(self, number: int, trees: Sequence[Tree], credits: Sequence[Credit]) -> dict[str, float]:
@@ -59,7 +62,7 @@ class GradientLearner:
             facts = {}
             for chosen in self._deal(len(trees), number, epoch):
                 batch = whole if len(chosen) == len(trees) else update.of_trees(whole, chosen)
-                for name, value in self._step(number, batch, [trees[i] for i in chosen]).items():
+                for name, value in self._step(number, batch, trees, chosen).items():
                     facts[name] = value if name == "grad_norm" else facts.get(name, 0.0) + value
         finite.require_weights(f"update {number + 1}", self._parameters(), "the last checkpoint is kept")
         return facts
@@ -72,22 +75,31 @@ class GradientLearner:
         self.optimizer = self._optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
 
-    def _step(self, number: int, batch: update.Batch, trees: Sequence[Tree]) -> dict[str, float]:
+    def _step(self, number: int, batch: update.Batch, all_trees: Sequence[Tree], chosen: Sequence[int]) -> dict[str, float]:
         settings = self.settings
         for parameter in self._parameters():
             parameter.grad = None
-        options = {"clip": settings.clip, "beta": settings.beta}
+        trees = [all_trees[i] for i in chosen]
+        options: dict[str, Any] = {"clip": settings.clip, "beta": settings.beta}
+        if "log_z" in inspect.signature(self.method.objective).parameters:
+            normalisers = self.memory.log_z(trees)
+            # Tokens name trees by their place in the update.
+            places = torch.tensor(chosen, device=normalisers.device)
+            options["log_z"] = normalisers.new_zeros(len(all_trees)).index_copy(0, places, normalisers)
         facts = update.backward(self.policy, self.reference, batch, self.method.objective, options)
-        extra = self.memory.auxiliary_loss(trees)
-        if extra is not None:
-            extra.backward()
+        extra = [self._backward(loss) for loss in self.memory.auxiliary_losses(trees)]
         norm = update.grad_norm(self._parameters())
         finite.require_step(number + 1, facts["loss"], norm, settings.lr)
         # A batch without any contrast says nothing; stepping on it would only replay AdamW's momentum.
-        if batch.steps or extra is not None:
+        if batch.steps or extra:
             torch.nn.utils.clip_grad_norm_(self._parameters(), settings.max_grad_norm)
             self.optimizer.step()
-        return {**facts, "grad_norm": norm}
+        return {**facts, "auxiliary": sum(extra), "grad_norm": norm}
+
+    @staticmethod
+    def _backward(loss: Any) -> float:
+        loss.backward()
+        return float(loss.item())
 
     def _deal(self, trees: int, number: int, epoch: int) -> list[list[int]]:
         count = min(self.settings.mini_batches, trees)

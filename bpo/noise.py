@@ -85,14 +85,15 @@ def gradient_draws(
     sandboxes: Sequence[Sandbox],
     tasks: Sequence[Sequence[str]],
     progress: Callable[[int], None] | None = None,
-) -> list[Draw]:
-    """Norm and cost of one gradient per list of tasks (see `gradients`)."""
-    draws = []
-    for draw, _ in gradients(recipe, policy, sandboxes, tasks):
+) -> tuple[list[Draw], np.ndarray]:
+    """Norm and cost of one gradient per list of tasks (see `gradients`), and their Gram matrix, float64 [n, n]."""
+    draws, vectors = [], []
+    for draw, vector in gradients(recipe, policy, sandboxes, tasks):
         draws.append(draw)
+        vectors.append(vector)
         if progress:
             progress(len(draws))
-    return draws
+    return draws, gram(vectors)
 
 
 def gram(vectors: Sequence[np.ndarray]) -> np.ndarray:
@@ -149,8 +150,8 @@ def scale_free(norms: np.ndarray) -> float:
 
 def _learn(recipe: BuiltMethod, policy: Policy, sandboxes, tasks: Sequence[Sequence[str]]) -> Memory | None:
     """What a method remembers after some draws of their own; None for a method that learns nothing."""
-    memory = recipe.memory()
-    if not recipe.growth.selector.state_dict() and recipe.parameters.get("root_baseline") != "running":
+    memory, selector = recipe.memory(), recipe.growth.selector
+    if (selector is None or not selector.state_dict()) and recipe.parameters.get("root_baseline") != "running":
         return None
     for number in range(BURN_IN_DRAWS):
         trees, _ = grow(tasks[number % len(tasks)], sandboxes, policy, recipe.growth, (BURN_IN, number), memory=memory)

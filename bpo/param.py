@@ -25,6 +25,7 @@ class Param:
     kind       bool, int, float, str, Path, list[...] of these, or dict; left out, it is the type of the default
     low, high  smallest and largest number that make sense
     choices    the words it may be; a mapping of named parts where it names one
+    later      runs were named before there was this parameter: at its default a run has the name that it had without it
     """
 
     default: Any
@@ -33,6 +34,7 @@ class Param:
     high: float | None = None
     choices: Collection[str] | None = None
     kind: Any = None
+    later: bool = False
 
     def __post_init__(self) -> None:
         if self.kind is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpo.builder import Draw, TreeBuilder
+from bpo.credit.record import SPREAD
 from bpo.policy import Decision
 from bpo.select import Boundary, CausalSelector, PostHocSelector, windowed
 from bpo.tree import ROOT, Tree
@@ -163,6 +164,47 @@ class CausalPlan(SelectorPlan):
         selector = self.growth.selector
         assert isinstance(selector, CausalSelector)
         return selector.fires(boundary, last)
+
+
+class ContrastPlan(CausalPlan):
+    """Sets a tree aside whose leaves all have the same return: with independent rollouts it has nothing to say."""
+
+    def replaces(self, tree: Tree) -> bool:
+        return bool(np.ptp(tree.returns[tree.leaves]) <= SPREAD)
+
+
+class ValuePlan(CausalPlan):
+    """Adds `count` auxiliary rollouts from the state of every `every`-th trained action of a path: they estimate its value."""
+
+    def __init__(self, growth: Growth, count: int, every: int = 1):
+        super().__init__(growth)
+        self.count, self.every = count, every
+
+    def _after(self, forest: Forest, drawn: Drawn) -> list[Fork]:
+        if drawn.auxiliary:
+            return []
+        wanted = super()._after(forest, drawn)
+        if drawn.rank == 0 and forest.trees[drawn.tree].depth[drawn.node] % self.every == 0:
+            wanted.append(Fork(drawn.tree, drawn.node, self.count, trained=False))
+        return wanted
+
+
+class AnchorPlan(CausalPlan):
+    """Adds `count` auxiliary rollouts from the root where the memory has no anchor (`memory.anchors`) for the task yet."""
+
+    def __init__(self, growth: Growth, count: int):
+        super().__init__(growth)
+        self.count = count
+
+    def forks(self, forest: Forest, memory: Any, rng: np.random.Generator) -> Sequence[Fork]:
+        wanted = list(super().forks(forest, memory, rng))
+        if not forest.fresh and memory is not None:
+            unmet = [tree for tree, builder in enumerate(forest.trees) if builder.task not in memory.anchors]
+            wanted += [Fork(tree, ROOT, self.count, trained=False) for tree in unmet]
+        return wanted
+
+    def _after(self, forest: Forest, drawn: Drawn) -> list[Fork]:
+        return [] if drawn.auxiliary else super()._after(forest, drawn)
 
 
 class PostHocPlan(SelectorPlan):

@@ -6,7 +6,7 @@ their prefix. The rollout pairs it with the sandbox's snapshot; neither knows th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,6 +62,8 @@ class Policy(Protocol):
                        log-probability of every free token, in order of the steps and of the tokens within them, and `owner`
                        int64 tensor [T] with the index of the step each belongs to. Differentiable in `parameters()`
     batches            splits the steps into lists of indices that fit into memory together
+    features           splits the contexts into lists of indices that fit into memory together, and gives each with float tensor
+                       [n, feature_size], what the policy makes of these contexts; differentiable in `parameters()`
     context_size       number of tokens along the path before the next decision (of steps, for policies without tokens)
     """
 
@@ -72,6 +74,9 @@ class Policy(Protocol):
     def evict_except(self, contexts: Sequence[Any]) -> None: ...
     def logprob(self, steps: Sequence[tuple[Any, Decision]]) -> tuple[Any, Any]: ...
     def batches(self, steps: Sequence[tuple[Any, Decision]]) -> list[list[int]]: ...
+    @property
+    def feature_size(self) -> int: ...
+    def features(self, contexts: Sequence[Any]) -> Iterator[tuple[list[int], Any]]: ...
     def context_size(self, context: Any) -> int: ...
     def parameters(self) -> Any: ...
     def state_dict(self) -> dict: ...

@@ -38,6 +38,7 @@ RUN, START = "bpo.experiment:run", "bpo.experiment:start_result"
 # Modules that cannot change a number of a finished run: they refuse, describe, read or write. `config` is compared by its
 # values; `methods` and `sandboxes` are tables, from which a run takes what is added to its roots.
 NEUTRAL = (
+    "bpo.boundary",
     "bpo.cache",
     "bpo.checkpoint",
     "bpo.child",

@@ -184,6 +184,31 @@ def _loader() -> type:
     return Loader
 
 
+def to_yaml(value: Any) -> str:
+    """The plain value as YAML that `from_yaml` reads as the same, keys in their order."""
+    import yaml
+
+    return yaml.dump(value, Dumper=_dumper(), sort_keys=False)
+
+
+@cache
+def _dumper() -> type:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """YAML in which texts that spell something else, like the hash 5e893467, stand in quotes."""
+
+    def text(dumper, value: str):
+        try:
+            quoted = scalar(value) != value
+        except BadInput:
+            quoted = True
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="'" if quoted else None)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
 WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from bpo.errors import counted
 from bpo.sandbox import Observation, Outcome, SnapshotError
 
 
@@ -71,7 +72,7 @@ class ReplaySandbox:
     def fork(self, n: int) -> list[ReplaySandbox]:
         """`n` fresh sandboxes brought to the present state."""
         path = self._running()
-        forks = [ReplaySandbox(self._make) for _ in range(n)]
+        forks = [ReplaySandbox(self._make) for _ in range(counted("the number of forks", n))]
         for fork in forks:
             fork._replay(ReplaySnapshot(object(), path.task, path.actions, path.first, path.outcomes))
         return forks

@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bpo import boundary
 from bpo.builder import Draw, Place, TreeBuilder
-from bpo.errors import BadInput, at_least, choose
+from bpo.errors import BadInput, at_least, at_most, choose, having, instance, scalar
+from bpo.param import MOST
 from bpo.plan import CausalPlan, Drawn, Forest, Fork, Pending, Plan, PostHocPlan
 from bpo.policy import Decision, Policy
 from bpo.sandbox import Sandbox
@@ -73,11 +75,15 @@ class Growth:
     trees: int = 1
 
     def __post_init__(self) -> None:
+        instance("selector", self.selector, Selector, ", like Threshold(0.5)")
         for name, low in {"points": 0, "width": 1, "trees": 1}.items():
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer):
                 raise BadInput(f"{name} is {value!r}; it must be a whole number")
             at_least(name, int(value), low)
+            at_most(name, int(value), MOST)
+        for name in ("root", "nested"):
+            scalar(bool, getattr(self, name), name)
         choose("weights", self.weights, ("even", "planned"))
         choose("fill", self.fill, ("none", "root"))
 
@@ -160,11 +166,12 @@ class _Grower:
     def __init__(self, builder: TreeBuilder, sandbox: Sandbox, policy: Policy):
         self.builder, self.sandbox, self.policy = builder, sandbox, policy
         self.ledger = Ledger()
-        observation = sandbox.reset(builder.task)
+        observation = boundary.observation_of(sandbox, "reset", sandbox.reset(builder.task))
+        self.most_steps = boundary.steps_allowed(sandbox)
         context = policy.begin(observation)
         root = builder.append(None, None, 0.0, {})
         builder.note_state(root, observation, Place(context, sandbox.snapshot()), policy.context_size(context))
-        builder.state_key[root] = sandbox.state_key()
+        builder.state_key[root] = boundary.key_of_state(sandbox)
 
     def play(self, tree: int, draw: Draw, decision: Decision) -> Drawn:
         """Play one drawn action."""
@@ -178,15 +185,16 @@ class _Grower:
     def _step(self, draw: Draw, decision: Decision) -> int:
         builder, sandbox, context = self.builder, self.sandbox, draw.place.context
         sandbox.restore(draw.place.snapshot)
-        outcome = sandbox.step(decision.action)
+        outcome = boundary.outcome_of(sandbox, decision.action, sandbox.step(decision.action))
         self.ledger.env_steps += 1
         step = Step(context, decision, outcome.observation.text if outcome.done else None)
         node = builder.append(draw, step, float(outcome.reward), dict(outcome.info))
-        builder.state_key[node] = sandbox.state_key()
-        builder.ended[node] = outcome.done
+        builder.state_key[node] = boundary.key_of_state(sandbox)
+        builder.ended[node] = bool(outcome.done)
         if outcome.done:
             self.ledger.returns += 1
             return node
+        boundary.require_end(sandbox, builder.task, builder.played[node], self.most_steps)
         following = self.policy.extend(context, decision, outcome.observation)
         place = Place(following, sandbox.snapshot())
         builder.note_state(node, outcome.observation, place, self.policy.context_size(following))
@@ -222,10 +230,13 @@ def grow(
     memory  what the method remembers of earlier iterations; the plan is shown it
     spare   further tasks: where the plan sets a tree aside, all trees of its task are replaced by those of the next spare task;
             they stay in the ledger. When no spare task is left, the last trees stay
-    Errors: BadInput where a plan that wants the whole batch at once has fewer sandboxes than trees.
+    Errors: BadInput where an argument or what a sandbox gives is of another kind than it must be, where an episode does not end
+    (see `boundary.MOST_STEPS`), and where a plan that wants the whole batch at once has fewer sandboxes than trees.
     """
-    if not sandboxes:
-        raise BadInput("grow is given no sandboxes; it needs one at least, and grows as many trees at once as there are")
+    tasks, sandboxes = boundary.task_ids(tasks), boundary.sandboxes_to_grow_in(sandboxes)
+    having("policy", policy, boundary.POLICY, "a policy, like TabularPolicy()")
+    having("growth", growth, boundary.PLANNED, "a Growth, like Growth(Threshold(0.5), points=2, width=2)")
+    key = boundary.key_of_streams(key)
     start = time.perf_counter()
     wave = _Wave(sandboxes, policy, growth, key, memory)
     asked: dict[str, int] = {}

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bpo.errors import BadInput, choose, counted, instance
 from bpo.tree import ROOT, Tree
 
 # Entropies closer than this count as equal, so that rounding cannot decide between two boundaries.
@@ -54,6 +55,11 @@ class Spacing:
     unit: str = "steps"
     floor: float = 0.0
 
+    def __post_init__(self) -> None:
+        choose("unit", self.unit, ("steps", "tokens"))
+        counted("gap", self.gap)
+        _within("floor", self.floor, 0)
+
     def eligible(self, boundary: Boundary) -> bool:
         """True where there is a real choice. Uses the state alone, so it never makes a selector non-causal."""
         return boundary.actions != 1 and boundary.entropy >= self.floor - TIE
@@ -71,7 +77,7 @@ class Selector:
     causal = True
 
     def __init__(self, spacing: Spacing | None = None):
-        self.spacing = spacing or Spacing()
+        self.spacing = Spacing() if spacing is None else instance("spacing", spacing, Spacing)
 
     def observe(self, trees: Sequence[Tree]) -> None:
         """Learn from the trees of a finished iteration; only later iterations may be affected."""
@@ -125,7 +131,7 @@ class QuantileThreshold(CausalSelector):
 
     def __init__(self, quantile: float, spacing: Spacing | None = None, memory: int = 1000):
         super().__init__(spacing)
-        self.quantile, self.memory = _within("quantile", quantile, 0, 1), memory
+        self.quantile, self.memory = _within("quantile", quantile, 0, 1), counted("memory", memory, 1)
         self.seen: list[float] = []
         self._known: float | None = None
 
@@ -255,9 +261,9 @@ def windowed(entropies: Iterable[Sequence[float]]) -> float:
 
 
 def _within(name: str, value: Any, low: float, high: float = float("inf")) -> Any:
-    """`value`; ValueError where it is no number from `low` to `high`, which NaN is not either."""
+    """`value`; BadInput where it is no number from `low` to `high`, which NaN is not either."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value <= high:
-        raise ValueError(f"{name} is {value!r}; it must be a number from {low:g} to {high:g}")
+        raise BadInput(f"{name} is {value!r}; it must be a number from {low:g} to {high:g}")
     return value
 
 

@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 from bpo import checkpoint, finite, tree_log, update
 from bpo.config import RunConfig
-from bpo.credit import Credit
+from bpo.credit import Credit, found_by
 from bpo.errors import BadInput
-from bpo.evaluate import evaluate, panel, success
+from bpo.evaluate import evaluate, success
 from bpo.files import published, write_atomically
 from bpo.initial import initial_policy
+from bpo.mechanism import FIRED, Seen, fired
 from bpo.policy import Policy
+from bpo.pool import split_tasks, training_tasks
 from bpo.provenance import code_fingerprint, record
+from bpo.reading import to_yaml
 from bpo.rollout import Ledger, grow
 from bpo.sandbox import Sandbox
 from bpo.sandboxes import factory
@@ -53,11 +55,13 @@ class Trainer:
         settings = config.settings
         make = factory(config.sandbox, config.sandbox_options)
         trees = settings.tasks_per_update * self.method.growth.trees
-        self.sandboxes: list[Sandbox] = [make() for _ in range(min(settings.concurrency, max(trees, settings.curve_tasks)))]
+        self.sandboxes: list[Sandbox] = [
+            make() for _ in range(min(settings.concurrency, max(trees, settings.curve_tasks * settings.curve_samples)))
+        ]
         self.policy = policy or initial_policy(config)
         self.memory = self.method.memory()
         self.learner = self.method.learner(self.policy, self.memory, self.method, settings, config.seed)
-        self.train_tasks = self.sandboxes[0].tasks("train")
+        self.train_tasks = training_tasks(self.sandboxes[0], settings, config.seed)
         if settings.tasks_per_update > len(self.train_tasks):
             raise BadInput(
                 f"tasks_per_update is {settings.tasks_per_update}, but there are {len(self.train_tasks)} training tasks"
@@ -72,18 +76,19 @@ class Trainer:
         state = checkpoint.load(self.folder, which)
         if state is not None:
             self.load_state(state)
+        checkpoint.require_own(self.folder, self.config)
         self._start_files()
         from torch.utils.tensorboard import SummaryWriter
 
         writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.done)
         try:
             if self.done == 0 and self.config.settings.curve_every:
-                self._log({"update": 0, "curve": self.curve()}, writer)
+                self._log({"update": 0, **self.curve()}, writer)
             while self.done < self.config.settings.updates:
                 row, trees = self.one_update()
                 settings = self.config.settings
                 if settings.curve_every and self.done % settings.curve_every == 0:
-                    row["curve"] = self.curve()
+                    row |= self.curve()
                 self._log(row, writer)
                 tree_log.append(self.folder / tree_log.FILE, trees)
                 if self.done % settings.checkpoint_every == 0 or self.done == settings.updates:
@@ -122,7 +127,7 @@ class Trainer:
         tasks, spare = self.tasks_of(self.done), self.spare_tasks(self.done)
         trees, ledger = grow(tasks, self.sandboxes, self.policy, self.method.growth, key, memory=self.memory, spare=spare)
         start = time.perf_counter()
-        credits = self.method.credit(trees, self.memory)
+        credits = found_by(self.method.credit, trees, self.memory)
         finite.require_batch(self.done + 1, trees, credits)
         facts = self.learner.learn(self.done, trees, credits)
         self.memory.observe(trees)
@@ -130,14 +135,20 @@ class Trainer:
         ledger.update_s = time.perf_counter() - start
         self.ledger = self.ledger + ledger
         self.done += 1
-        row = self._row(trees, credits, facts, ledger)
+        seen = Seen(tasks, trees, credits, facts)
+        row = {**self._row(trees, credits, facts, ledger), FIRED: fired(self.method.mechanism, seen)}
         return row, tree_log.of_update(self.done, self.config.method, trees, credits)
 
-    def curve(self) -> float:
-        """Success on the curve panel: fresh tasks of the training distribution that are neither trained nor evaluated on."""
+    def curve(self) -> dict[str, Any]:
+        """A point of the learning curve: `curve`, success, and `curve_by_task`, the share of each task's episodes that succeed.
+
+        Its tasks are the run's own pool, or a split that is neither trained nor evaluated on.
+        """
         settings = self.config.settings
-        tasks = panel(self.sandboxes[0], settings.curve_split, settings.curve_tasks)
-        return success(evaluate(self.policy, self.sandboxes, tasks)[0])
+        tasks = split_tasks(self.sandboxes[0], settings.curve_split, settings, self.config.seed)[: settings.curve_tasks]
+        episodes, _ = evaluate(self.policy, self.sandboxes, tasks, settings.curve_samples)
+        each = [success([episode for episode in episodes if episode.task == task]) for task in tasks]
+        return {"curve": success(episodes), "curve_by_task": each}
 
     def state(self) -> dict[str, Any]:
         """Everything that decides the rest of the run. Random streams are spawned from (seed, update), so they are in here."""
@@ -195,14 +206,13 @@ class Trainer:
 
     def _start_files(self) -> None:
         write_atomically(
-            self.folder / "config.yaml",
-            yaml.safe_dump(
+            self.folder / checkpoint.CONFIG,
+            to_yaml(
                 {
                     "config": self.config.plain(),
                     "hash": self.config.hash,
                     "origin": record(self.config, code_fingerprint(self.config)),
-                },
-                sort_keys=False,
+                }
             ),
         )
         path = self.folder / "metrics.jsonl"
@@ -217,6 +227,7 @@ class Trainer:
     def _log(self, row: dict[str, Any], writer: Any) -> None:
         append_row(self.folder / "metrics.jsonl", row)
         flat = {**row, **row.get("ledger", {}), **{f"seconds/{k}": v for k, v in row.get("seconds", {}).items()}}
+        flat |= {f"{FIRED}/{k}": v for k, v in row.get(FIRED, {}).items()}
         for name, value in flat.items():
             if isinstance(value, int | float) and name != "update":
                 writer.add_scalar(name, value, row["update"])

@@ -208,7 +208,15 @@ class Tree:
     @classmethod
     def from_json(cls, text: str) -> Tree:
         """Inverse of `to_json` (contexts are None); raises ValueError where the document is not a valid tree."""
-        raw = json.loads(text)
+        try:
+            return cls._from_plain(json.loads(text))
+        except (TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ValueError(f"not a rollout tree: {type(error).__name__}: {error}") from None
+
+    @classmethod
+    def _from_plain(cls, raw: Any) -> Tree:
+        if not isinstance(raw, dict):
+            raise ValueError(f"not a rollout tree: it is a {type(raw).__name__}, not an object")
         for before, now in FORMER.items():
             if before in raw:
                 raw[now] = raw.pop(before)

@@ -168,7 +168,13 @@ def read(folder: Path) -> list[SavedTree]:
     if not path.is_file():
         what = "holds no saved trees" if folder.is_dir() else "is no folder"
         raise BadInput(f"{str(folder)!r} {what}: name the folder of a run, the one with config.yaml and {FILE}")
-    lines = [line for line in _lines(path) if line.endswith("\n")]
+    found = _lines(path)
+    lines = [line for line in found if line.endswith("\n")]
+    if found and not lines:
+        raise BadInput(
+            f"{path}, line 1 has no end: the run is still writing it, or was killed; `bpo train` goes on with a run and writes "
+            "its trees again"
+        )
     return [SavedTree.from_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 

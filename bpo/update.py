@@ -41,9 +41,11 @@ def make_batch(trees: Sequence[Tree], credits: Sequence[Credit]) -> Batch:
     """Keep the edges with a signal and a free token, outside of auxiliary rollouts; the others carry no gradient."""
     keep: list[tuple[int, int, Step]] = []
     rollouts: dict[tuple[int, int], int] = {}
-    number: dict[tuple[int, int], int] = {}
+    begun = 0
+    nearest: dict[tuple[int, int], int] = {}  # the last kept edge on the path to a node, its own one included
     # As lists: reading an array one number at a time costs several times as much.
     parents, ranks = [tree.parent.tolist() for tree in trees], [tree.sibling_index.tolist() for tree in trees]
+    auxiliary = [tree.auxiliary.tolist() for tree in trees]
     trained = [
         (credit.has_signal & (credit.weight > 0) & ~tree.auxiliary).tolist()
         for tree, credit in zip(trees, credits, strict=True)
@@ -51,17 +53,19 @@ def make_batch(trees: Sequence[Tree], credits: Sequence[Credit]) -> Batch:
     for t, node in edges(trees):
         parent = parents[t][node]
         begins = ranks[t][node] > 0 or parent == ROOT
-        rollouts[t, node] = len(rollouts) if begins else rollouts[t, parent]
+        rollouts[t, node] = begun if begins else rollouts[t, parent]
+        begun += int(begins and not auxiliary[t][node])
+        nearest[t, node] = nearest.get((t, parent), NO_PARENT)
         step = trees[t].edge(node)
         if trained[t][node] and step.decision.free:
-            number[t, node] = len(keep)
+            nearest[t, node] = len(keep)
             keep.append((t, node, step))
     return Batch(
         steps=[(step.context, step.decision) for _, _, step in keep],
         old=[np.array([step.decision.log_probs[i] for i in step.decision.free]) for _, _, step in keep],
         advantage=np.array([credits[t].advantage[node] for t, node, _ in keep]),
         weight=np.array([credits[t].weight[node] for t, node, _ in keep]),
-        parent=np.array([number.get((t, parents[t][node]), NO_PARENT) for t, node, _ in keep], np.int64),
+        parent=np.array([nearest.get((t, parents[t][node]), NO_PARENT) for t, node, _ in keep], np.int64),
         rollout=np.array([rollouts[t, node] for t, node, _ in keep], np.int64),
         tree=np.array([t for t, _, _ in keep], np.int64),
         trees=len(trees),

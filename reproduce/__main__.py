@@ -17,7 +17,7 @@ os.environ.update(THREADS)  # before numpy and torch are imported
 import typer
 from rich.console import Console
 
-from bpo.cli import run_app, writable
+from bpo.cli import LARGEST_SEED, run_app, writable
 from bpo.errors import BadInput, require
 from bpo.preflight import check_run
 from bpo.printing import console as plain_console
@@ -38,14 +38,21 @@ PresetOption = Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or
 SandboxOption = Annotated[str, typer.Option(help="A sandbox that the preset has a section for, like household or toy.")]
 RunsOption = Annotated[Path, typer.Option(help="Folder of the runs; finished ones are kept, interrupted ones go on.")]
 ResultsOption = Annotated[Path, typer.Option(help="Folder of tables and figures.")]
+FirstSeedOption = Annotated[
+    int | None,
+    typer.Option(help="As many seeds from here on, in place of the preset's: another table.", min=0, max=LARGEST_SEED),
+]
 
 
-@app.command(epilog="Example:\n\n  python -m reproduce run --preset smoke")
+@app.command(
+    epilog="Examples:\n\n  python -m reproduce run --preset smoke\n\n  python -m reproduce run --preset quick --first-seed 20"
+)
 def run(
     preset: PresetOption,
     sandbox: SandboxOption = "household",
     runs: RunsOption = Path("runs"),
     results: ResultsOption = Path("results"),
+    first_seed: FirstSeedOption = None,
     jobs: Annotated[int, typer.Option(help="Runs at a time, each in a process with one thread.", min=1, max=MOST_JOBS)] = 2,
     only: Annotated[list[str] | None, typer.Option(help="A row's label; may be repeated. Leaves the others out.")] = None,
     timeout: Annotated[float, typer.Option(help="Hours after which one run is stopped.")] = 24.0,
@@ -56,7 +63,7 @@ def run(
 
     if not 0.001 <= timeout <= MOST_HOURS:
         raise BadInput(f"--timeout is {timeout}; it must be a number of hours from 0.001 to {MOST_HOURS:g}")
-    plan = checked(preset, sandbox, runs, results)
+    plan = checked(preset, sandbox, runs, results, first_seed)
     for row in select_rows(plan, only or []):
         check_run(plan.config(row, plan.sweep.seeds[0]), plan.sweep.noise_draws, plan.sweep.noise_tasks)
     if dry_run:
@@ -75,12 +82,13 @@ def tables(
     sandbox: SandboxOption = "household",
     runs: RunsOption = Path("runs"),
     results: ResultsOption = Path("results"),
+    first_seed: FirstSeedOption = None,
 ) -> None:
     """Make tables and figures from the runs that are finished; trains nothing."""
     from reproduce import driver
 
     start, console = time.monotonic(), plain_console()
-    failures = driver.tables(checked(preset, sandbox, runs, results), 3600.0, console)
+    failures = driver.tables(checked(preset, sandbox, runs, results, first_seed), 3600.0, console)
     tell(console, spent(start))
     end(failures, console)
 
@@ -106,11 +114,11 @@ def claims() -> None:
     tell(console, f"all of it: {ROOT / 'docs' / 'claims.md'}", wrap=False)
 
 
-def checked(preset: str, sandbox: str, runs: Path, results: Path) -> TablePlan:
+def checked(preset: str, sandbox: str, runs: Path, results: Path, first_seed: int | None) -> TablePlan:
     """The plan, once everything that it needs is there."""
     for option, folder in (("--runs", runs), ("--results", results)):
         writable(option, folder)
-    plan = make_plan(preset, sandbox, runs, results)
+    plan = make_plan(preset, sandbox, runs, results, first_seed)
     for module in ("torch", "papermill", "ipykernel", "matplotlib"):
         require(module, "notebooks")
     return plan
@@ -122,8 +130,10 @@ def show_plan(plan: TablePlan, only: list[str]) -> None:
     from reproduce.driver import updates_done
     from reproduce.plan import result_of
 
-    config, folder = plan.warm_start
-    rows = [("warm start", "", "", "finished" if finished_start(config, folder) else "to do", str(folder.name))]
+    rows = []
+    for config, folder in plan.warm_starts:
+        state = "finished" if finished_start(config, folder) else "to do"
+        rows.append(("warm start", str(config.seed), "", state, str(folder.name)))
     for job in plan.jobs(select_rows(plan, only)):
         done, updates = updates_done(job.folder), job.config.settings.updates
         state = "finished" if result_of(job) else f"{done} of {updates} updates" if done else "to do"

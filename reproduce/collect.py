@@ -11,7 +11,7 @@ from typing import Any
 
 from bpo.errors import BadInput
 from bpo.sealed import Damaged, read_record
-from reproduce.plan import ROOT, TablePlan, TableRow, add_matched, mean_returns, result_of
+from reproduce.plan import EXTENSIONS, ROOT, TablePlan, TableRow, result_of
 
 OFFICIAL, RULES = "official.json", "rules.json"
 # Files that decide what the tables say, given the runs.
@@ -29,24 +29,40 @@ class RowRuns:
 
 @dataclass(frozen=True)
 class Collected:
-    """Everything that the table is made from; `missing` names the runs that are not finished."""
+    """Everything that the table is made from.
+
+    starts     the evaluations of the warm starts, by seed; of one that all seeds share, by the first seed alone
+    reference  the label of the row that the others are compared with;  equal: what rows are also compared at equal amounts of
+    missing    the runs that are not finished, in words
+    """
 
     preset: str
     sandbox: str
     scale: str
     seeds: tuple[int, ...]
-    start: Mapping[str, Any]
+    starts: Mapping[int, Mapping[str, Any]]
     rows: tuple[RowRuns, ...]
+    reference: str
+    equal: tuple[str, ...]
     missing: tuple[str, ...]
     official: Mapping[str, Any] | None
     rules: Mapping[str, Any] | None
+
+    @property
+    def start(self) -> Mapping[str, Any]:
+        """The evaluation of the first warm start, for what all have in common."""
+        return self.starts[min(self.starts)]
+
+    def start_of(self, seed: int) -> Mapping[str, Any]:
+        """The evaluation of the warm start of a seed's runs."""
+        return self.starts.get(seed, self.start)
 
 
 def collect(plan: TablePlan) -> Collected:
     """Read the finished runs; BadInput where there is no warm start or not a single run."""
     from bpo.experiment import finished_start
 
-    start = finished_start(*plan.warm_start)
+    starts = {config.seed: finished_start(config, folder) for config, folder in plan.warm_starts}
     found: dict[str, dict[int, dict]] = {}
     missing = []
 
@@ -58,11 +74,13 @@ def collect(plan: TablePlan) -> Collected:
             else:
                 found.setdefault(job.row.label, {})[job.config.seed] = result
 
-    read(plan.rows)
-    complete = {label: runs for label, runs in found.items() if len(runs) == len(plan.sweep.seeds)}
-    rows = add_matched(plan, {label: mean_returns(list(runs.values())) for label, runs in complete.items()})
-    read(rows[len(plan.rows) :])
-    if start is None or not found:
+    rows = plan.rows
+    read(rows)
+    for _, add, measure in EXTENSIONS:
+        complete = {label: list(runs.values()) for label, runs in found.items() if len(runs) == len(plan.sweep.seeds)}
+        before, rows = len(rows), add(plan, rows, {label: measure(runs) for label, runs in complete.items()})
+        read(rows[before:])
+    if None in starts.values() or not found:
         where = f"--preset {plan.told}" + ("" if plan.sandbox == "household" else f" --sandbox {plan.sandbox}")
         raise BadInput(f"{plan.runs} has no finished runs of this code: python -m reproduce run {where}")
     return Collected(
@@ -70,11 +88,13 @@ def collect(plan: TablePlan) -> Collected:
         plan.sandbox,
         plan.preset.section(plan.sandbox).scale,
         plan.sweep.seeds,
-        start,
+        starts,
         tuple(RowRuns(row, plan.planned(row), found[row.label]) for row in rows if row.label in found),
+        plan.reference.label,
+        plan.sweep.equal,
         tuple(missing),
-        _same_code(plan.runs / OFFICIAL, start),
-        _same_code(plan.runs / RULES, start),
+        _same_code(plan.runs / OFFICIAL, starts),
+        _same_code(plan.runs / RULES, starts),
     )
 
 
@@ -85,7 +105,15 @@ def fingerprint(collected: Collected) -> str:
         for path in sorted(ROOT.glob(pattern)):
             digest.update(path.name.encode() + _source(path).encode())
     runs = [[row.row.label, row.row.matched_to, dict(row.runs)] for row in collected.rows]
-    content = [collected.scale, collected.seeds, collected.start, runs, collected.missing, collected.official, collected.rules]
+    content = [
+        collected.scale,
+        collected.seeds,
+        dict(collected.starts),
+        runs,
+        collected.missing,
+        collected.official,
+        collected.rules,
+    ]
     digest.update(json.dumps(content, sort_keys=True).encode())
     return digest.hexdigest()[:16]
 
@@ -98,9 +126,9 @@ def _source(path: Path) -> str:
     return json.dumps([[cell["cell_type"], cell["source"]] for cell in json.loads(text)["cells"]])
 
 
-def _same_code(path: Path, start: Mapping[str, Any]) -> dict[str, Any] | None:
+def _same_code(path: Path, starts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     try:
         extra = read_record(path)
     except (OSError, Damaged):
         return None
-    return extra if extra["code"] == start["origin"]["code"] else None
+    return extra if extra["code"] in {start["origin"]["code"] for start in starts.values()} else None

@@ -9,7 +9,9 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,16 @@ from bpo.printing import one_line, show_table, tell
 from bpo.sealed import Damaged, digest_of, read_record, write_record
 from reproduce import executed, markdown, report
 from reproduce.collect import Collected, collect
-from reproduce.plan import Job, TablePlan, TableRow, add_matched, difference, file_name, mean_returns, result_of, select_rows
+from reproduce.plan import (
+    EXTENSIONS,
+    Job,
+    TablePlan,
+    TableRow,
+    difference,
+    file_name,
+    result_of,
+    select_rows,
+)
 from reproduce.processes import Notebook, WorkerPool, check_parameters, relative
 from reproduce.rules import evaluate_rules
 
@@ -44,33 +55,52 @@ class SweepOutcome:
 
 
 def run(plan: TablePlan, *, at_once: int, only: Sequence[str], limit_s: float, console: Console) -> SweepOutcome:
-    """Stages 0 to 1b. Failures of runs are collected, not raised."""
+    """Stages 0 and 1, with the rows that are added once those of the preset are complete.
+
+    Failures of runs are collected, not raised.
+    """
     rows = select_rows(plan, only)
     check_parameters(train_notebook(plan, plan.jobs(rows)[0]))
-    warm_start(plan, console)
+    warm_starts(plan, at_once, console)
     evaluate_rules(plan)
     outcome = train(plan, rows, at_once, limit_s, console)
     if not only:
-        extra = matched_rows(plan)[len(plan.rows) :]
-        if extra:
-            tell(console, f"returns differ from the plan by more than 5 %: also {', '.join(row.label for row in extra)}")
-            more = train(plan, extra, at_once, limit_s, console)
-            outcome = SweepOutcome(
-                outcome.trained + more.trained, outcome.skipped + more.skipped, outcome.failures + more.failures
-            )
+        for why, add, measure in EXTENSIONS:
+            before, rows = len(rows), add(plan, rows, {label: measure(runs) for label, runs in complete(plan, rows).items()})
+            if extra := rows[before:]:
+                tell(console, f"{why}: also {'; '.join(row.label for row in extra)}")
+                more = train(plan, extra, at_once, limit_s, console)
+                outcome = SweepOutcome(
+                    outcome.trained + more.trained, outcome.skipped + more.skipped, outcome.failures + more.failures
+                )
     return outcome
 
 
-def warm_start(plan: TablePlan, console: Console) -> dict[str, Any]:
-    """Stage 0: make the initial policy, which is cached, and evaluate it."""
-    from bpo.experiment import finished_start, start_result
+def warm_starts(plan: TablePlan, at_once: int, console: Console) -> None:
+    """Stage 0: make the initial policies, which are cached, and evaluate them; `at_once` of them in processes of their own."""
+    from bpo.experiment import finished_start
 
-    config, folder = plan.warm_start
-    result = finished_start(config, folder)
-    if result is None:
-        with _progress(console) as bars:
-            result = start_result(config, folder, Phases(bars, "warm start: "))
-    return result
+    todo = [number for number, (config, folder) in enumerate(plan.warm_starts) if finished_start(config, folder) is None]
+    if not todo:
+        return
+    with _progress(console) as bars:
+        if len(todo) == 1:
+            make_start(plan, todo[0], Phases(bars, "warm start: "))
+            return
+        bar = bars.add_task("warm starts", total=len(plan.warm_starts), completed=len(plan.warm_starts) - len(todo))
+        with ProcessPoolExecutor(at_once, get_context("spawn")) as pool:
+            for made in as_completed([pool.submit(make_start, plan, number) for number in todo]):
+                made.result()
+                bars.advance(bar)
+                if not console.is_terminal:
+                    tell(console, f"{int(bars.tasks[bar].completed)} of {len(plan.warm_starts)} warm starts are made")
+
+
+def make_start(plan: TablePlan, number: int, report: Phases | None = None) -> None:
+    """Make and evaluate one of the initial policies of a plan."""
+    from bpo.experiment import start_result
+
+    start_result(*plan.warm_starts[number], report)
 
 
 def train(plan: TablePlan, rows: Sequence[TableRow], at_once: int, limit_s: float, console: Console) -> SweepOutcome:
@@ -107,6 +137,7 @@ def train_notebook(plan: TablePlan, job: Job) -> Notebook:
             "method": job.config.method,
             "seed": job.config.seed,
             "parameters": dict(job.row.parameters),
+            "settings": dict(job.row.settings),
             "out": relative(plan.runs),
             "noise_draws": job.noise_draws,
             "noise_tasks": job.noise_tasks,
@@ -143,14 +174,10 @@ def set_aside(job: Job) -> None:
     os.replace(job.folder, place)
 
 
-def matched_rows(plan: TablePlan) -> list[TableRow]:
-    """Stage 1b: the rows of the table, with those that matching adds once a branching row is complete."""
-    used = {}
-    for row in plan.rows:
-        results = [result_of(job) for job in plan.jobs([row])]
-        if all(results):
-            used[row.label] = mean_returns(results)
-    return add_matched(plan, used)
+def complete(plan: TablePlan, rows: Sequence[TableRow]) -> dict[str, list[dict[str, Any]]]:
+    """The results of the rows all of whose runs are finished, by label."""
+    found = {row.label: [result_of(job) for job in plan.jobs([row])] for row in rows}
+    return {label: results for label, results in found.items() if all(results)}
 
 
 class Phases:
@@ -217,7 +244,7 @@ def finish(plan: TablePlan, limit_s: float, console: Console, *, strict: bool) -
 
 
 def official(plan: TablePlan, console: Console) -> None:
-    """Stage 1c: warm start and best row on the benchmark's own tasks, where they are; a message where not."""
+    """Stage 2: warm start and best row on the benchmark's own tasks, where they are; a message where not."""
     from bpo.sandboxes import spec
     from reproduce.official import evaluate_official
 
@@ -233,7 +260,7 @@ def official(plan: TablePlan, console: Console) -> None:
 
 
 def tables(plan: TablePlan, limit_s: float, console: Console) -> list[str]:
-    """Stage 2: the tables notebook, unless nothing changed; prints the table. Returns a message where it failed."""
+    """Stage 3: the tables notebook, unless nothing changed; prints the table. Returns a message where it failed."""
     collected = collect(plan)
     if not (
         report.unchanged(collected, plan.results) and executed.is_finished(plan.runs / "tables.ipynb") and _published(plan)
@@ -244,6 +271,7 @@ def tables(plan: TablePlan, limit_s: float, console: Console) -> list[str]:
             {
                 "preset": _told(plan),
                 "sandbox": plan.sandbox,
+                "first_seed": plan.first_seed,
                 "rebuild": True,
                 "runs": relative(plan.runs.parent),
                 "results": relative(plan.results.parent),
@@ -291,19 +319,19 @@ def _publish(plan: TablePlan, collected: Collected, tables_notebook: Notebook) -
 
 
 def _print(table: dict[str, Any], console: Console) -> None:
-    split = table["splits"][0]
-    heads = [f"{table['games']}: {markdown.short(name)} [95 %]" for name in table["splits"]]
+    tell(console, f"{table['preset']} on {table['sandbox']}: {table['scale']}")
+    for one in table["sets"]:
+        tell(console, f"At {one['name']}:")
+        show_table(*markdown.set_table(table, one), on=console)
+    heads = [f"{markdown.short(name)} [95 %]" for name in table["splits"]]
     scored = [f"score, {markdown.short(name)}" for name in table["splits"]] if table["rules"] else []
-    last = (f"minus warm start, {markdown.short(split)}", "returns per tree", "paper (another experiment)")
     rows = []
     for row in table["rows"]:
-        returns = row.get("returns_per_tree")
         cells = [markdown.spread(row["success"][name]) for name in table["splits"]]
         cells += [markdown.spread(row["score"][name]) for name in table["splits"]] if table["rules"] else []
-        used = f"{returns['used']:.2f}" if returns else markdown.NONE
-        rows.append((row["label"], *cells, markdown.against(row, split, short_words=True), used, row["paper"]))
-    tell(console, f"{table['preset']} on {table['sandbox']}: {table['scale']}")
-    show_table(("row", *heads, *scored, *last), rows, on=console)
+        rows.append((row["label"], *cells, row["paper"]))
+    tell(console, "Success after the last update, %:")
+    show_table(("row", *heads, *scored, "paper (another experiment)"), rows, on=console)
     for sentence in [*markdown.missing(table), *markdown.findings(table)]:
         tell(console, f"- {sentence}")
 

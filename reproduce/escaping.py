@@ -21,7 +21,7 @@ def with_escaped_labels(table: Mapping[str, Any]) -> dict[str, Any]:
         {**row, "label": escaped(row["label"]), "matched_to": [escaped(label) for label in row.get("matched_to", [])]}
         for row in table["rows"]
     ]
-    target, official = table["target"], table["official"]
+    official = table["official"]
     return {
         **table,
         "preset": escaped(table["preset"]),
@@ -29,7 +29,7 @@ def with_escaped_labels(table: Mapping[str, Any]) -> dict[str, Any]:
         "rows": rows,
         "pairs": [{**pair, "a": escaped(pair["a"]), "b": escaped(pair["b"])} for pair in table["pairs"]],
         "missing": [escaped(title) for title in table["missing"]],
-        "noise_reference": table["noise_reference"] and escaped(table["noise_reference"]),
-        "target": target and {**target, "row": escaped(target["row"])},
+        "reference": escaped(table["reference"]),
+        "sets": [{**one, "areas": {escaped(label): found for label, found in one["areas"].items()}} for one in table["sets"]],
         "official": official and {**official, "rows": {escaped(label): row for label, row in official["rows"].items()}},
     }

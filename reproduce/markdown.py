@@ -7,12 +7,19 @@ from typing import Any
 
 from bpo.sandboxes import spec
 from reproduce.escaping import with_escaped_labels
-from reproduce.stats import RESAMPLES
-from reproduce.tables import ABOVE, BELOW, INSIDE, START
+from reproduce.findings import deviations, findings
+from reproduce.plan import START
+from reproduce.tables import ABOVE, BELOW, INSIDE
+from reproduce.words import NONE, Row, number, percent, plural, ratio, share, short, spread, trained
 
-Row = Mapping[str, Any]
-NONE = "–"
-KINDS = {"tiny": "a small transformer made from nothing", "tabular": "a table of logits", "hf": "a pretrained model"}
+OUTCOMES = {1: "above", 0: "noise", -1: "below"}
+MEASURES = {"area": "area under the curve", "final": "final success"}
+# What the curves of a comparison are drawn against, and its unit.
+AXES = {
+    "update": ("updates", "updates"),
+    "env_steps": ("environment steps", "steps"),
+    "computed": ("tokens computed", "tokens"),
+}
 
 
 def markdown(table: Mapping[str, Any]) -> str:
@@ -21,16 +28,21 @@ def markdown(table: Mapping[str, Any]) -> str:
     parts = [
         f"# {table['preset']} on {table['sandbox']}: {table['scale']}",
         head(table),
-        "## Success",
-        grid(*success_table(table)),
-        f"Cells: {cells(table)}. {interval_note(table)}",
-        *rules(table),
         *missing(table),
         "## What the numbers say",
         "\n".join(f"* {sentence}" for sentence in findings(table)),
-        "## Learning speed and gradient",
+        *(
+            part
+            for one in table["sets"]
+            for part in (f"## At {one['name']}", grid(*set_table(table, one)), set_note(table, one))
+        ),
+        "## After the last update",
+        grid(*success_table(table)),
+        f"Cells: {cells(table)}. {interval_note(table)}",
+        *rules(table),
+        "## Gradients",
         grid(*signal_table(table)),
-        speed_note(table),
+        signal_note(table),
         "## Cost",
         grid(*cost_table(table)),
         "Tokens and steps are those of training, without evaluation. The last column is machine dependent: wall seconds of "
@@ -47,10 +59,11 @@ def markdown(table: Mapping[str, Any]) -> str:
 
 
 def summary(table: Mapping[str, Any]) -> str:
-    """What README shows: the scale, the success table and what the numbers say."""
+    """What README shows: the scale, a table for every comparison, final success, and what the numbers say."""
     table = with_escaped_labels(table)
     parts = [
         f"**{table['scale'][:1].upper()}{table['scale'][1:]}.** {head(table)}",
+        *(part for one in table["sets"] for part in (f"**At {one['name']}**", grid(*set_table(table, one)))),
         grid(*success_table(table)),
         f"Cells: {cells(table)}. {interval_note(table)}",
         *rules(table),
@@ -71,10 +84,16 @@ def head(table: Mapping[str, Any]) -> str:
     settings, policy = table["settings"], table["settings"]["policy"]
     tasks = ", ".join(f"{count} {short(split)}" for split, count in table["tasks"].items())
     boxes = f"Boxes of all runs: {'; '.join(table['origin']['boxes'])}. " if table["origin"].get("boxes") else ""
+    pool = settings.get("train_tasks", 0)
+    own = "each with training and evaluation tasks of its own" if pool else "with the same tasks"
+    start = settings["warm_start"] or {}
+    drawn = f" from a pool of {pool}" if pool else ""
+    own += " and a warm start of its own" if start.get("per_seed") else ""
     return (
         f"Tasks: {table['games']}. Policy: {policy['kind']}, {policy['writing']} writing, actions sampled at temperature "
-        f"{policy['temperature']:g}. {plural(len(table['seeds']), 'seed')}; "
-        f"evaluation tasks: {tasks}, {plural(settings['eval_samples'], 'episode')} each, last checkpoint. "
+        f"{policy['temperature']:g}. {plural(len(table['seeds']), 'seed')}, {own}. "
+        f"Training: {plural(settings['updates'], 'update')} of {plural(settings['tasks_per_update'], 'task')}{drawn}. "
+        f"Evaluation tasks: {tasks}, {plural(settings['eval_samples'], 'episode')} each, last checkpoint. "
         f"{boxes}Fingerprint of the code behind these runs: {table['origin']['code']}. "
         "Rules, and every change of setting with its date: reproduce/PROTOCOL.md."
     )
@@ -90,7 +109,7 @@ def success_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]
     for row in table["rows"]:
         cells = [row["label"]]
         for split in table["splits"]:
-            seeds = " / ".join(percent(value) for value in row["success"][split]["seeds"])
+            seeds = " / ".join(f"{100 * value:.0f}" for value in row["success"][split]["seeds"])
             cells += [f"{spread(row['success'][split])} ({seeds})", against(row, split)]
             cells += [spread(row["score"][split]), against(row, split, "score_vs_start")] if table["rules"] else []
         rows.append([*cells, row["paper"]])
@@ -130,16 +149,66 @@ def against(row: Row, split: str, what: str = "vs_start", short_words: bool = Fa
     return f"{spread(gap, signed=True)}: {word}"
 
 
+def set_table(table: Mapping[str, Any], one: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The rows of a comparison: area under the curve, difference to the reference, and what an update really used."""
+    members = [row for row in trained(table) if row["label"] in one["areas"]]
+    reference = table["reference"] if table["reference"] in one["areas"] else members[0]["label"]
+    heads = ["row", "area under the curve, %", f"area minus {reference}", f"final success minus {reference}"]
+    heads += ["tasks", "returns per task", "environment steps", "tokens computed"]
+    rows = []
+    for row in members:
+        label, found = row["label"], one["areas"][row["label"]]
+        gaps = [pair_of(table, measure, one["name"], label, reference) for measure in ("area", "final")]
+        used = [number(row["cost"][key], ",.0f") for key in ("env_steps", "computed")]
+        rows.append(
+            [
+                label,
+                spread(found),
+                *(f"{spread(gap, signed=True)}: {OUTCOMES[gap['sign']]}" if gap else NONE for gap in gaps),
+                str(row["cost"]["tasks"]),
+                f"{row['returns_per_tree']['used']:.2f}",
+                *used,
+            ]
+        )
+    return heads, rows
+
+
+def set_note(table: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+    """What the area of a comparison is."""
+    settings = table["settings"]
+    axis, unit = AXES[one["axis"]]
+    samples = plural(settings.get("curve_samples", 1), "episode")
+    return (
+        f"The curve is success on {settings['curve_tasks']} tasks of the split {settings['curve_split']}, {samples} each, "
+        f"every {plural(settings['curve_every'], 'update')}. The area is its mean against {axis}, from 0 to "
+        f"{one['budget']:,.0f} {unit}, which every run reached. Differences are paired by seed; above and below are verdicts "
+        "after Holm's correction over all pairs of all comparisons. The last four columns are what an update used, mean over "
+        "updates and seeds."
+    )
+
+
+def pair_of(table: Mapping[str, Any], measure: str, name: str, a: str, b: str) -> dict[str, Any] | None:
+    """The difference a minus b of a comparison, whichever way round it was computed; None where there is none."""
+    for pair in table["pairs"]:
+        if (pair["measure"], pair["set"]) == (measure, name):
+            if (pair["a"], pair["b"]) == (a, b):
+                return pair
+            if (pair["a"], pair["b"]) == (b, a):
+                ends = {"value": -pair["value"], "low": -pair["high"], "high": -pair["low"], "sign": -pair["sign"]}
+                return {**pair, "a": a, "b": b, **ends}
+    return None
+
+
 def signal_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Learning speed, gradient noise, and how many updates had no gradient or a clipped one."""
-    reference = table["noise_reference"] or "the reference"
+    """Gradient noise at the warm starts, and how many updates had no gradient or a clipped one."""
     heads = [
         "row",
-        "updates to the best baseline's final curve value: median (each seed)",
-        f"gradient-norm variance relative to {reference}, scale-free",
-        "the same, raw",
+        "noise: trace(Cov) / |mean|², before clipping",
+        "after clipping",
+        "cosine of two gradients",
         "updates without gradient",
         "updates with the norm clipped",
+        "median norm",
         "last KL per token",
     ]
     rows = []
@@ -148,11 +217,10 @@ def signal_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 row["label"],
-                speed(row),
-                ratio(noise["scale_free"]) if noise else NONE,
-                ratio(noise["raw"]) if noise else NONE,
+                *(ratio(noise[key]) if noise else NONE for key in ("noise", "clipped_noise", "cosine")),
                 share(row["zero_gradient"]),
                 share(row["norm_clipped"]),
+                number(row["median_norm"], ".3g"),
                 number(row["last_kl"], ".2g"),
             ]
         )
@@ -163,6 +231,7 @@ def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Compute on three axes: returns, environment steps, tokens; and wall seconds, marked."""
     heads = [
         "row",
+        "tasks per update",
         "returns per tree: used (planned)",
         "environment steps per update",
         "tokens computed per update",
@@ -176,6 +245,7 @@ def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 row["label"],
+                str(cost["tasks"]),
                 f"{returns['used']:.2f} ({returns['planned']})",
                 *(number(cost[key], ",.0f") for key in ("env_steps", "computed", "generated")),
                 number(sum(spent.values()), ",.0f") if spent else NONE,
@@ -185,16 +255,20 @@ def cost_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def pairs_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Every pair of rows on the first split."""
-    words = {1: "outside the noise", 0: "inside the noise", -1: "outside the noise"}
-    split = short(table["splits"][0])
-    heads = ["row", "minus row", f"success, {split}: points [95 %]", "verdict"]
-    rows = [[pair["a"], pair["b"], spread(pair, signed=True), words[pair["sign"]]] for pair in table["pairs"]]
-    if table["rules"]:
-        heads += [f"score, {split}: points [95 %]", "verdict by score"]
-        for row, pair in zip(rows, table["pairs"], strict=True):
-            row += [spread(pair["score"], signed=True), words[pair["score"]["sign"]]]
-    return heads, rows
+    """Every pair of rows of every comparison, by both measures."""
+    heads = ["comparison", "measure", "row", "minus row", "points [95 %]", "p, Holm's", "verdict"]
+    return heads, [
+        [
+            pair["set"],
+            MEASURES[pair["measure"]],
+            pair["a"],
+            pair["b"],
+            spread(pair, signed=True),
+            number(pair["adjusted"], ".2g"),
+            "outside the noise" if pair["sign"] else "inside the noise",
+        ]
+        for pair in table["pairs"]
+    ]
 
 
 def type_table(table: Mapping[str, Any], split: str) -> tuple[list[str], list[list[str]]]:
@@ -209,12 +283,18 @@ def type_table(table: Mapping[str, Any], split: str) -> tuple[list[str], list[li
 
 def interval_note(table: Mapping[str, Any]) -> str:
     """What the interval is, and what it is not."""
-    few = {1: "With one seed they say nothing about how a second seed would end.", 2: "Two seeds say little about a third."}
-    warning = few.get(len(table["seeds"]), "Few seeds say little about a further one: read their own values.")
+    if len(table["seeds"]) < 2:
+        return "There is one seed, so there are no intervals: nothing is said about how another would end."
+    own = "so they hold another seed" + (", other tasks and another warm start" if _own(table) else ", given the same tasks")
     return (
-        f"Intervals: 95 % percentiles of a paired bootstrap over seeds and tasks ({RESAMPLES} resamples, no correction for the "
-        f"number of comparisons). Where all tasks end alike it has no width; that does not make the value certain. {warning}"
+        f"Intervals: 95 % t intervals over {plural(len(table['seeds']), 'seed')}, {own}. Verdicts against the warm start are "
+        "paired by seed, with Holm's correction over the rows of a split."
     )
+
+
+def _own(table: Mapping[str, Any]) -> bool:
+    settings = table["settings"]
+    return bool(settings.get("train_tasks")) and bool((settings["warm_start"] or {}).get("per_seed"))
 
 
 def missing(table: Mapping[str, Any]) -> list[str]:
@@ -222,76 +302,19 @@ def missing(table: Mapping[str, Any]) -> list[str]:
     return [f"**Missing runs:** {', '.join(table['missing'])}."] if table["missing"] else []
 
 
-def findings(table: Mapping[str, Any]) -> list[str]:
-    """Sentences that follow from the numbers by the rules of the protocol."""
-    split, rows = table["splits"][0], trained(table)
-    by_verdict = {word: [row for row in rows if row["vs_start"][split]["verdict"] == word] for word in (ABOVE, BELOW)}
-    above, below = by_verdict[ABOVE], by_verdict[BELOW]
-    methods = sorted({row["method"] for row in above})
-    said = [f"Against the warm start ({short(split)} split), above: {listed(above)}; below: {listed(below)}."]
-    if not above:
-        measure = " by success" if table["rules"] else ""
-        said.append(
-            f"No row is above the warm start{measure}: by this measure the comparison says nothing about learning here."
-        )
-    elif len(methods) < 2:
-        said.append(
-            f"Only one method is above the warm start on the {short(split)} split ({methods[0]}). The protocol asks for two "
-            "before differences between methods mean much; those below are printed all the same."
-        )
-    else:
-        said.append(f"At least two methods are above the warm start: {', '.join(methods)}.")
-    for other in table["splits"][1:]:
-        there = {word: [row for row in rows if row["vs_start"][other]["verdict"] == word] for word in (ABOVE, BELOW)}
-        up, down = listed(there[ABOVE]), listed(there[BELOW])
-        said.append(f"On the {short(other)} split, which the protocol does not use for verdicts, above: {up}; below: {down}.")
-    if table["rules"]:
-        said.append(f"The same by score, above: {listed(by_score(table, ABOVE))}; below: {listed(by_score(table, BELOW))}.")
-        parted = [
-            f"{pair['a']} minus {pair['b']} {spread(pair['score'], signed=True)}"
-            for pair in table["pairs"]
-            if pair["score"]["sign"]
-        ]
-        said.append(f"Pairs of methods outside the noise by score: {'; '.join(parted) or 'none'}. Those below are by success.")
-    outside = [pair for pair in table["pairs"] if pair["sign"]]
-    for pair in outside:
-        high, low = (pair["a"], pair["b"]) if pair["sign"] > 0 else (pair["b"], pair["a"])
-        said.append(
-            f"Outside the noise: {high} is above {low} ({spread(pair, signed=True)} for {pair['a']} minus {pair['b']})."
-        )
-    inside = [f"{pair['a']} and {pair['b']}" for pair in table["pairs"] if not pair["sign"]]
-    if table["pairs"] and not outside:
-        said.append("No difference between two methods is outside the noise; the order of their means is not a ranking.")
-    elif inside:
-        said.append(f"Inside the noise: {'; '.join(inside)}.")
-    for row in rows:
-        if row["matched_to"]:
-            used = [f"{label} ({returns_of(rows, label):.2f} used)" for label in row["matched_to"]]
-            said.append(f"{row['label']} is the baseline at the returns of {' and '.join(used)}.")
-    return said
-
-
-def by_score(table: Mapping[str, Any], verdict: str) -> list[Row]:
-    """The rows whose score on the first split is above, or below, the warm start's."""
-    return [row for row in trained(table) if row["score_vs_start"][table["splits"][0]]["verdict"] == verdict]
-
-
-def speed_note(table: Mapping[str, Any]) -> str:
-    """What the columns of learning speed and gradient noise are."""
-    settings, target = table["settings"], table["target"]
-    every = "update" if settings["curve_every"] == 1 else plural(settings["curve_every"], "update")
-    panel = f"{settings['curve_tasks']} tasks of the split {settings['curve_split']}, every {every}"
-    goal = (
-        f"the target is {percent(target['success'])} % ({target['row']})"
-        if target
-        else "there is no target, since no baseline ends above its start"
-    )
-    draws = next((row["noise"]["draws"] for row in trained(table) if row["noise"]), 0)
+def signal_note(table: Mapping[str, Any]) -> str:
+    """What the columns of gradient noise are."""
+    found = next((row["noise"] for row in trained(table) if row["noise"]), None)
+    if found is None:
+        return "Gradient noise was not measured."
+    bound = table["settings"]["max_grad_norm"]
     return (
-        f"The curve is success on {panel}; {goal}. One panel's value is a noisy number, so differences of one curve point are "
-        f"none. Gradient noise: {draws} gradients of the loss at the frozen warm start, before clipping, on the same tasks for "
-        "every row; scale-free divides the variance of the norm by its squared mean. Ratios carry a 95 % bootstrap interval "
-        "over draws."
+        f"Gradient noise: {found['draws']} gradients of {plural(found['tasks'], 'task')} over all seeds, at the frozen warm "
+        "starts and on the same tasks for every row. Noise is how many gradients have to be averaged until signal and noise "
+        "are equally long; its signal and spread are unbiased estimates from pairs of gradients (theory.md, M1), averaged over "
+        f"the seeds before they are divided. Clipping is at the norm {bound:g}; it changes no cosine. AdamW divides by the "
+        "recent size of the gradient, so that neither a common factor of the loss nor a bound that is always active changes "
+        "how far a step goes; what is left of a method's gradient is its direction, which the cosine measures."
     )
 
 
@@ -311,86 +334,3 @@ def official(table: Mapping[str, Any]) -> list[str]:
 def rate(score: Mapping[str, Any]) -> str:
     """Success on a number of games."""
     return f"{percent(score['success'])} % of {plural(score['games'], 'game')}"
-
-
-def deviations(table: Mapping[str, Any]) -> list[str]:
-    """How this experiment differs from the paper's."""
-    s, sandbox = table["settings"], spec(table["sandbox"])
-    words = sandbox.paper
-    return [
-        f"Policy: {s['policy']['model'] or KINDS[s['policy']['kind']]} instead of Qwen2.5-7B-Instruct; its warm start imitates "
-        "scripted demonstrations instead of public trajectories.",
-        *([f"Tasks: {table['games']} instead of {words.tasks}."] if words.tasks else []),
-        *sandbox.differences(s["options"]),
-        f"Training: {s['updates']} updates of {s['tasks_per_update']} tasks instead of {words.updates} of 128; AdamW at "
-        f"{s['lr']:g}, {s['schedule']}, instead of 2e-6 on a cosine; KL weight {s['beta']:g}, clip {s['clip']:g}, gradient "
-        f"norm clipped at {s['max_grad_norm']:g}. One setting for all rows; the paper picks learning rate and KL weight per "
-        "method, environment and seed.",
-        f"Seeds: {len(table['seeds'])}; intervals are bootstrap intervals, the paper's ± is a standard deviation over 3 seeds.",
-        "Returns: the paper compares 13 returns of BPO with 8 of GRPO and RLOO; here both also have rows with as many returns "
-        "as branching.",
-        "Row `bpo` is the literal reading; what the paper leaves open (steps after a branch point) is broadcast. Row "
-        "`bpo_split` is not in the paper.",
-        f"Actions are written with {s['policy']['writing']} decoding"
-        + (": the model cannot write an inadmissible action." if s["policy"]["writing"] == "constrained" else "."),
-        *([f"Not attempted: {words.others}."] if words.others else []),
-    ]
-
-
-def returns_of(rows: Sequence[Row], label: str) -> float:
-    """Mean returns per tree that a row used."""
-    return next(row["returns_per_tree"]["used"] for row in rows if row["label"] == label)
-
-
-def trained(table: Mapping[str, Any]) -> list[Row]:
-    """All rows but the warm start."""
-    return [row for row in table["rows"] if row["label"] != START]
-
-
-def listed(rows: Sequence[Row]) -> str:
-    """Labels, or "none"."""
-    return ", ".join(row["label"] for row in rows) or "none"
-
-
-def short(split: str) -> str:
-    """seen or unseen, for the splits named like ALFWorld's; their games are other games."""
-    return split.removeprefix("valid_")
-
-
-def spread(value: Mapping[str, float], signed: bool = False) -> str:
-    """A share with its interval, in percent."""
-    form = "+.1f" if signed else ".1f"
-    return f"{100 * value['value']:{form}} [{100 * value['low']:{form}}, {100 * value['high']:{form}}]"
-
-
-def ratio(value: Mapping[str, float | None]) -> str:
-    """A ratio with its interval."""
-    return f"{number(value['value'], '.2f')} [{number(value['low'], '.2f')}, {number(value['high'], '.2f')}]"
-
-
-def speed(row: Row) -> str:
-    """Median and seeds of the updates to the target."""
-    if row["speed"] is None:
-        return NONE
-    told = [number(value, ".0f", "not reached") for value in row["speed"]["seeds"].values()]
-    return f"{number(row['speed']['median'], '.0f', 'not reached')} ({' / '.join(told)})"
-
-
-def percent(value: float) -> str:
-    """A share in percent, one decimal."""
-    return f"{100 * value:.1f}"
-
-
-def share(value: float | None) -> str:
-    """A share in whole percent."""
-    return NONE if value is None else f"{100 * value:.0f} %"
-
-
-def number(value: float | None, form: str, none: str = NONE) -> str:
-    """A formatted number, or a word where there is none."""
-    return none if value is None else format(value, form)
-
-
-def plural(count: int, noun: str) -> str:
-    """ "1 seed", "3 seeds"."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")

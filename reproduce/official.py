@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bpo.cache import data_of
 from bpo.errors import BadInput
+from bpo.pool import POOL
 from bpo.sealed import Damaged, read_record, write_record
 from reproduce.collect import OFFICIAL, Collected, RowRuns
 from reproduce.plan import TablePlan
 
 
 def best_row(collected: Collected) -> RowRuns:
-    """The row with the highest mean success on the first split; ties to the earlier row."""
-    split = collected.start["config"]["settings"]["eval_splits"][0]
+    """The row with the highest mean success on the first split that is no pool; ties to the earlier row."""
+    split = other_splits(collected.start["config"]["settings"]["eval_splits"])[0]
 
     def score(row: RowRuns) -> float:
         return sum(run["evaluation"][split]["success"] for run in row.runs.values()) / len(row.runs)
@@ -47,7 +49,9 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
     if state is None:
         raise BadInput(f"{plan.runs / config.name} has no checkpoint, so its policy cannot be evaluated on the official tasks")
     checkpoint.require_same(plan.runs / config.name, state, config)
-    official = replace(config, sandbox_options={"data": str(data)})
+    splits = other_splits(config.settings.eval_splits)
+    settings = replace(config.settings, train_tasks=0, eval_splits=splits)
+    official = replace(config, sandbox_options={"data": str(data)}, settings=settings)
     make = factory(official.sandbox, official.sandbox_options)
     sandboxes = [make() for _ in range(config.settings.concurrency)]
     try:
@@ -61,6 +65,11 @@ def evaluate_official(plan: TablePlan, collected: Collected, data: Path, report=
     result = {"label": label, "code": code, "run": config.name, "games": games, "rows": rows}
     write_record(path, result)
     return result
+
+
+def other_splits(splits: Sequence[str]) -> tuple[str, ...]:
+    """The splits that any set of tasks has: all but the run's own training tasks."""
+    return tuple(split for split in splits if split != POOL)
 
 
 def _scores(splits: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The generated parts of README and of the documentation: tables of results and of methods, copied between markers.
 
-A page has `<!-- table: NAME -->` and `<!-- /table -->`; NAME is a Markdown file, a `table.json` (shown in brief), `methods`,
-`methods-in-full` or `selectors`.
+A page has `<!-- table: NAME -->` and `<!-- /table -->`; NAME is a Markdown file, a `table.json` (shown in brief), or one
+of TABLES_OF_CODE.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from bpo.errors import BadInput
+from bpo.exact.by_method import exact_row, noise, relative_bias
 from bpo.files import write_atomically
-from bpo.methods import METHODS, SELECTORS, Method
-from reproduce.markdown import NONE, against, grid, listed, plural, short, spread, trained
+from bpo.methods import METHODS, SELECTORS, Method, build
+from reproduce.findings import of_set
+from reproduce.markdown import grid
 from reproduce.plan import ROOT
-from reproduce.tables import ABOVE
+from reproduce.words import NONE, plural, short, spread
 
 BLOCK = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- /table -->", re.DOTALL)
 
@@ -44,19 +46,21 @@ def fill_all(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 
 
 def brief(table: Mapping[str, Any]) -> str:
-    """The table in a few columns: success on both splits, and the difference to the warm start on the first."""
-    first = table["splits"][0]
-    heads = ["row", *(f"{short(split)}, %" for split in table["splits"]), f"minus warm start, {short(first)}"]
+    """The table in a few columns: the area of every comparison, and final success on the first and the last split."""
+    ends = list(dict.fromkeys([table["splits"][0], table["splits"][-1]]))
+    heads = ["row", *(f"area at {one['name']}, %" for one in table["sets"]), *(f"{short(split)}, %" for split in ends)]
     rows = [
-        [row["label"], *(spread(row["success"][split]) for split in table["splits"]), against(row, first, short_words=True)]
+        [
+            row["label"],
+            *(spread(one["areas"][row["label"]]) if row["label"] in one["areas"] else NONE for one in table["sets"]),
+            *(spread(row["success"][split]) for split in ends),
+        ]
         for row in table["rows"]
     ]
-    parted = sum(1 for pair in table["pairs"] if pair["sign"])
-    above = [row for row in trained(table) if row["vs_start"][first]["verdict"] == ABOVE]
+    verdicts = [sentence for one in table["sets"] for sentence in of_set(table, one)[1:]]
     said = (
-        f"Success of {plural(len(table['seeds']), 'seed')} with 95 % intervals; {table['scale']}. "
-        f"Above the warm start on {short(first)} tasks: {listed(above)}. "
-        f"Pairs of methods that differ by more than noise: {parted or 'none'}."
+        f"{plural(len(table['seeds']), 'seed')} with 95 % intervals; {table['scale']}. Area: mean success while training, on "
+        f"the tasks that are trained on. {' '.join(verdicts)}"
     )
     return f"{grid(heads, rows)}\n\n{said}"
 
@@ -68,13 +72,25 @@ def methods() -> str:
     return grid(heads, rows)
 
 
+def methods_in_brief() -> str:
+    """The table for a page that has little room: name, whether its gradient is biased, and the first source."""
+    rows = [[f"`{name}`", row.bias.split()[0].strip(":"), row.citation.split(";")[0]] for name, row in METHODS.items()]
+    return grid(["method", "gradient", "source"], rows)
+
+
 def methods_in_full() -> str:
     """A section for every method of the table: what it does, its bias, how far it follows its source, and its parameters."""
     return "\n\n".join(_section(name, row) for name, row in METHODS.items())
 
 
 def _section(name: str, row: Method) -> str:
-    facts = {"Source": row.citation, "How it follows its source": row.fidelity, "Gradient": row.bias}
+    facts = {
+        "Source": row.citation,
+        "Known from": row.known_from,
+        "How it follows its source": row.fidelity,
+        "Gradient": row.bias,
+    }
+    facts["Counted as acting"] = "; ".join(f"`{key}`, {one.meaning}" for key, one in build(name).mechanism.items())
     parameters = [
         [f"`{key}`", f"`{parameter.default}`", parameter.allowed, parameter.meaning]
         for key, parameter in row.parameters.items()
@@ -101,7 +117,44 @@ def selectors() -> str:
     return grid(["selector", "decides", "branches", "`selector_value`"], rows)
 
 
-TABLES_OF_CODE = {"methods": methods, "methods-in-full": methods_in_full, "selectors": selectors}
+def methods_exactly() -> str:
+    """Bias, direction and noise of every method by enumeration, on small trees without and with early ends."""
+    heads = [
+        "method",
+        "causal",
+        "bias",
+        "cosine",
+        "noise per return",
+        "noise per step",
+        "bias, early ends",
+        "cosine, early ends",
+    ]
+    rows = []
+    for name in METHODS:
+        row, causal = exact_row(name), "yes" if build(name).growth.causal else "no"
+        if row.plain is None or row.ending is None:
+            rows.append([f"`{name}`", causal, *[f"n/a: {row.reason}"], *[NONE] * 5])
+            continue
+        spread = [f"{noise(row.plain) * cost:.1f}" for cost in (row.plain.returns, row.plain.env_steps)]
+        first, second = ([f"{relative_bias(one):.2f}", f"{one.cosine:.3f}"] for one in (row.plain, row.ending))
+        rows.append([f"`{name}`", causal, *first, *spread, *second])
+    return grid(heads, rows)
+
+
+def methods_equal() -> str:
+    """Rows that have one direction at the policy that acted, by what factor, and why."""
+    pairs = [(name, other, reason) for name, row in METHODS.items() for other, reason in row.equals.items()]
+    return grid(["row", "has the direction of", "factor, and why"], [[f"`{a}`", f"`{b}`", reason] for a, b, reason in pairs])
+
+
+TABLES_OF_CODE = {
+    "methods": methods,
+    "methods-in-brief": methods_in_brief,
+    "methods-in-full": methods_in_full,
+    "methods-exactly": methods_exactly,
+    "methods-equal": methods_equal,
+    "selectors": selectors,
+}
 
 
 def _content(name: str, page: str, root: Path) -> str:

@@ -13,14 +13,30 @@ from bpo.errors import BadInput
 from bpo.files import write_atomically, write_json
 from bpo.sealed import Damaged, digest_of, read_record, write_record
 from bpo.viz import plots
+from reproduce.areas import area, curves_by_task
 from reproduce.collect import Collected, fingerprint
 from reproduce.markdown import markdown, summary
+from reproduce.plan import file_name
 from reproduce.tables import build
 
 TABLE, SUMMARY, INPUTS = "table.json", "summary.md", "inputs.json"
-WRITTEN = (TABLE, "table.md", SUMMARY, "curves.csv", "noise.csv", "by_type.csv", "curves.png", "noise.png")
-# What the learning curve is drawn against: a column of curves.csv.
-AXES = {"update": "updates", "env_steps": "environment steps", "tokens": "model tokens computed"}
+WRITTEN = (TABLE, "table.md", SUMMARY, "curves.csv", "noise.csv", "by_type.csv", "by_task.csv", "noise.png")
+# What the learning curves of a comparison are drawn against: a column of curves.csv, and its name in words.
+AXES = {
+    "update": ("update", "updates"),
+    "env_steps": ("env_steps", "environment steps"),
+    "computed": ("tokens", "model tokens computed"),
+}
+
+
+def figure_name(name: str) -> str:
+    """File of the learning curves of a comparison."""
+    return f"curves-{file_name(name)}.png"
+
+
+def written(table: Mapping[str, Any]) -> list[str]:
+    """Files of the results folder that a table is written to."""
+    return [*WRITTEN, *(figure_name(one["name"]) for one in table["sets"])]
 
 
 def write(collected: Collected, results: Path) -> dict[str, Any]:
@@ -33,9 +49,11 @@ def write(collected: Collected, results: Path) -> dict[str, Any]:
     write_csv(results / "curves.csv", curves)
     write_csv(results / "noise.csv", noise)
     write_csv(results / "by_type.csv", type_rows(table))
-    plots.save(curve_figure(curves, table, "update"), results / "curves.png")
+    write_csv(results / "by_task.csv", task_rows(collected))
+    for one in table["sets"]:
+        plots.save(curve_figure(curves, table, one["name"]), results / figure_name(one["name"]))
     plots.save(noise_figure(table), results / "noise.png")
-    digests = {name: digest_of(results / name) for name in WRITTEN}
+    digests = {name: digest_of(results / name) for name in written(table)}
     write_record(results / INPUTS, {"fingerprint": fingerprint(collected), "files": digests})
     return table
 
@@ -44,8 +62,8 @@ def unchanged(collected: Collected, results: Path) -> bool:
     """Whether the results folder is complete and was made from exactly these runs."""
     try:
         inputs = read_record(results / INPUTS)
-        digests = {name: digest_of(results / name) for name in WRITTEN}
-    except (OSError, Damaged):
+        digests = {name: digest_of(results / name) for name in written(json.loads((results / TABLE).read_text()))}
+    except (OSError, Damaged, ValueError):
         return False
     return inputs == {"fingerprint": fingerprint(collected), "files": digests}
 
@@ -77,12 +95,24 @@ def curve_rows(collected: Collected) -> list[dict[str, Any]]:
 
 
 def noise_rows(collected: Collected) -> list[dict[str, Any]]:
-    """Every measured gradient at the frozen warm start."""
+    """Every measured gradient at the frozen warm starts."""
     return [
-        {"row": row.row.label, "draw": number, **draw}
+        {"row": row.row.label, "seed": seed, "draw": number, **draw}
         for row in collected.rows
-        for run in row.runs.values()
-        for number, draw in enumerate(run["noise"])
+        for seed, run in sorted(row.runs.items())
+        for number, draw in enumerate((run["noise"] or {"draws": ()})["draws"])
+    ]
+
+
+def task_rows(collected: Collected) -> list[dict[str, Any]]:
+    """Area under the learning curve against updates, of every task of the curve: for drawing seeds and tasks again."""
+    return [
+        {"row": row.row.label, "seed": seed, "task": number, "area": area(updates, successes, updates[-1])}
+        for row in collected.rows
+        for seed, run in sorted(row.runs.items())
+        for updates, by_task in [curves_by_task(run)]
+        if len(updates) > 1
+        for number, successes in enumerate(by_task)
     ]
 
 
@@ -96,24 +126,27 @@ def type_rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def curve_figure(points: Sequence[Mapping[str, Any]], table: Mapping[str, Any], axis: str) -> Any:
-    """Learning curves of all rows against updates, environment steps or tokens."""
+def curve_figure(points: Sequence[Mapping[str, Any]], table: Mapping[str, Any], name: str) -> Any:
+    """The learning curves of a comparison, against what it is at equal amounts of, up to its budget."""
+    one = next(one for one in table["sets"] if one["name"] == name)
+    axis, label = AXES[one["axis"]]
     curves: dict[str, dict[float, list[tuple[float, float]]]] = {}
     for point in points:
-        curves.setdefault(point["row"], {}).setdefault(point["seed"], []).append((point[axis], point["success"]))
-    target = table["target"]["success"] if table["target"] else None
-    shown = {label: list(seeds.values()) for label, seeds in curves.items()}
-    return plots.learning_curves(shown, target=target, xlabel=AXES[axis], ylabel="success on the curve panel")
+        if point["row"] in one["areas"]:
+            curves.setdefault(point["row"], {}).setdefault(point["seed"], []).append((point[axis], point["success"]))
+    shown = {row: list(seeds.values()) for row, seeds in curves.items()}
+    split = table["settings"]["curve_split"]
+    return plots.learning_curves(shown, limit=one["budget"], xlabel=label, ylabel=f"success on tasks of the split {split}")
 
 
 def noise_figure(table: Mapping[str, Any]) -> Any:
-    """Scale-free gradient noise of every row relative to the reference row."""
+    """Gradient noise, trace(Cov) / |mean|^2, of every row that measured it."""
     rows = {}
     for row in table["rows"]:
-        ratio = (row.get("noise") or {}).get("scale_free", {})
-        if None not in (ratio.get("value"), ratio.get("low"), ratio.get("high")):
-            rows[row["label"]] = (ratio["value"], ratio["low"], ratio["high"])
-    return plots.intervals(rows, reference=1.0, xlabel=f"gradient-norm variance, relative to {table['noise_reference']}")
+        found = (row.get("noise") or {}).get("noise", {})
+        if None not in (found.get("value"), found.get("low"), found.get("high")):
+            rows[row["label"]] = (found["value"], found["low"], found["high"])
+    return plots.intervals(rows, xlabel="gradients to average until signal and noise are equally long")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 from bpo.cache import data_of
-from bpo.evaluate import panel
+from bpo.pool import evaluation_tasks
 from bpo.sandboxes import factory, spec
 from bpo.sealed import Damaged, read_record, write_record
 from reproduce.collect import RULES
@@ -20,7 +20,7 @@ def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
     reference_rows = spec(plan.sandbox).reference_rows
     if reference_rows is None:
         return None
-    config = plan.warm_start[0]
+    config, _ = plan.warm_starts[0]
     made_of = {"code": start_fingerprint(config), "config": config.hash, "data": data_of(config.sandbox_options)}
     path = plan.runs / RULES
     with contextlib.suppress(OSError, Damaged):
@@ -29,7 +29,10 @@ def evaluate_rules(plan: TablePlan) -> dict[str, Any] | None:
             return old
     settings = config.settings
     with contextlib.closing(factory(config.sandbox, config.sandbox_options)()) as sandbox:
-        tasks = {split: panel(sandbox, split, settings.eval_tasks) for split in settings.eval_splits}
+        tasks = {
+            split: list(evaluation_tasks(sandbox, split, settings.eval_tasks, settings, config.seed))
+            for split in settings.eval_splits
+        }
         result = {**made_of, **reference_rows(sandbox, tasks)}
     write_record(path, result)
     return result

@@ -10,19 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from bpo import compare
 from bpo.sandboxes import spec
 from bpo.sandboxes.record import PaperColumn
-from reproduce import stats
+from reproduce.areas import areas, comparison_sets
 from reproduce.collect import Collected, RowRuns
+from reproduce.gradients import gradient_noise
 from reproduce.plan import BASELINES, START, mean_returns
-from reproduce.stats import Estimate
 
 Run = Mapping[str, Any]
 
 # Returns of the paper's baselines.
 PAPER_RETURNS = 8
-# The label of the row that training starts from.
 ABOVE, INSIDE, BELOW = "above the warm start", "inside the noise", "below the warm start"
+VERDICTS = {1: ABOVE, 0: INSIDE, -1: BELOW}
 # Fields that may differ between two runs of the same code on the same machine.
 VOLATILE = ("seconds", "host", "date")
 
@@ -31,30 +32,24 @@ def build(collected: Collected) -> dict[str, Any]:
     """The table as plain values; equal runs give equal tables but for the fields named in VOLATILE."""
     config = collected.start["config"]
     splits = list(config["settings"]["eval_splits"])
-    start = {split: outcomes([collected.start], split) for split in splits}
-    start_score = {split: outcomes([collected.start], split, "score") for split in splits}
     figures = spec(collected.sandbox).paper
-    reference = noise_reference(collected.rows)
-    target = speed_target(collected.rows)
-    rows = [_start_row(collected.start, start, start_score, figures)]
+    rows = [_start_row(collected, splits, figures)]
     for runs in collected.rows:
-        results = [runs.runs[seed] for seed in sorted(runs.runs)]
-        success = {split: outcomes(results, split) for split in splits}
-        score = {split: outcomes(results, split, "score") for split in splits}
+        results = ordered(runs)
         rows.append(
             {
                 "label": runs.row.label,
                 "method": runs.row.method,
                 "parameters": results[0]["parameters"],
+                "settings": dict(runs.row.settings),
                 "matched_to": list(runs.row.matched_to),
+                "equal": runs.row.equal,
+                "of": runs.row.of,
                 "paper": paper(runs, figures),
                 "seeds": sorted(runs.runs),
-                "success": {split: _success(success[split]) for split in splits},
-                "score": {split: _success(score[split]) for split in splits},
-                "vs_start": {split: _against(success[split], start[split]) for split in splits},
-                "score_vs_start": {split: _against(score[split], start_score[split]) for split in splits},
-                "speed": speed(runs, target),
-                "noise": noise(runs, reference),
+                "success": {split: estimate(means(results, split)) for split in splits},
+                "score": {split: estimate(means(results, split, "score")) for split in splits},
+                "noise": gradient_noise(results),
                 "returns_per_tree": {"used": mean_returns(results), "planned": runs.planned},
                 "cost": cost(results),
                 **signal(results),
@@ -62,14 +57,16 @@ def build(collected: Collected) -> dict[str, Any]:
                 "seconds": seconds(results),
             }
         )
+    sets = comparison_sets(collected)
     return {
         "preset": collected.preset,
         "sandbox": collected.sandbox,
         "games": spec(config["sandbox"]).tasks(config["sandbox_options"]),
         "scale": collected.scale,
         "seeds": list(collected.seeds),
+        "reference": collected.reference,
         "splits": splits,
-        "tasks": {split: int(start[split].shape[1]) for split in splits},
+        "tasks": {split: tasks_of(collected.start, split) for split in splits},
         "settings": {
             **config["settings"],
             "options": config["sandbox_options"],
@@ -77,20 +74,41 @@ def build(collected: Collected) -> dict[str, Any]:
             "warm_start": config["warm_start"],
         },
         "origin": origin(collected),
-        "rows": rows,
-        "target": target,
-        "noise_reference": reference.row.label if reference else None,
-        "pairs": pairs(collected.rows, splits[0]),
+        "rows": _against_start(rows, collected, splits),
+        "sets": [
+            {
+                "name": one.name,
+                "axis": one.axis,
+                "budget": one.budget,
+                "areas": {row: estimate(values) for row, values in areas(one).items()},
+            }
+            for one in sets
+        ],
+        "pairs": pairs(collected),
         "missing": list(collected.missing),
         "official": collected.official,
         "rules": collected.rules,
     }
 
 
+def ordered(runs: RowRuns) -> list[Run]:
+    """The runs of a row, by seed."""
+    return [runs.runs[seed] for seed in sorted(runs.runs)]
+
+
+def estimate(values: Sequence[float]) -> dict[str, Any]:
+    """A mean over seeds, the ends of its interval (None with one seed, of which no variation is seen), and the seeds' own."""
+    each = [float(value) for value in values]
+    if len(each) < 2:
+        return {"value": each[0], "low": None, "high": None, "seeds": each}
+    found = compare.mean(each)
+    return {"value": found.value, "low": found.low, "high": found.high, "seeds": each}
+
+
 def origin(collected: Collected) -> dict[str, Any]:
     """Where the warm start comes from, one fingerprint for the code of all runs, and the kinds of boxes that they used."""
     found = {key: value for key, value in collected.start["origin"].items() if key not in ("host", "date")}
-    results = [collected.start, *(run for row in collected.rows for run in row.runs.values())]
+    results = [*collected.starts.values(), *(run for row in collected.rows for run in row.runs.values())]
     codes = sorted({result["origin"]["code"] for result in results})
     found["code"] = hashlib.sha256(" ".join(codes).encode()).hexdigest()[:12]
     if "boxes" in found:
@@ -105,97 +123,37 @@ def strip_times(value: Any) -> Any:
     return [strip_times(inner) for inner in value] if isinstance(value, list) else value
 
 
-def outcomes(results: Sequence[Run], split: str, what: str = "success") -> np.ndarray:
-    """float64 [runs, tasks]: each task's success or score, averaged over its episodes; ValueError where the tasks differ."""
-    tables = []
-    for result in results:
-        by_task: dict[str, list[float]] = {}
-        for episode in result["evaluation"][split]["episodes"]:
-            by_task.setdefault(episode["task"], []).append(float(episode[what]))
-        tables.append({task: float(np.mean(values)) for task, values in by_task.items()})
-    if any(list(table) != list(tables[0]) for table in tables):
-        raise ValueError(f"the runs were evaluated on different tasks of {split}")
-    return np.array([list(table.values()) for table in tables])
+def tasks_of(result: Run, split: str) -> int:
+    """Number of tasks that a split of an evaluation has."""
+    return len({episode["task"] for episode in result["evaluation"][split]["episodes"]})
 
 
-def pairs(rows: Sequence[RowRuns], split: str) -> list[dict[str, Any]]:
-    """Every pair of rows: the paired differences of their success and score, over the seeds that both have."""
-    found = []
-    for a, b in itertools.combinations(rows, 2):
-        seeds = sorted(set(a.runs) & set(b.runs))
-        if seeds:
-            left, right = (outcomes([row.runs[seed] for seed in seeds], split) for row in (a, b))
-            gap = stats.difference(left, right)
-            score = stats.difference(*(outcomes([row.runs[seed] for seed in seeds], split, "score") for row in (a, b)))
-            found.append(
-                {
-                    "a": a.row.label,
-                    "b": b.row.label,
-                    **_plain(gap),
-                    "sign": gap.sign,
-                    "score": {**_plain(score), "sign": score.sign},
-                }
-            )
-    return found
+def means(results: Sequence[Run], split: str, what: str = "success") -> np.ndarray:
+    """float64 [runs]: success or score, the mean over all episodes of a split."""
+    return np.array([np.mean([float(e[what]) for e in run["evaluation"][split]["episodes"]]) for run in results])
 
 
-def speed_target(rows: Sequence[RowRuns]) -> dict[str, Any] | None:
-    """The baseline row whose learning curves end highest (mean over seeds), and where they end.
+def pairs(collected: Collected) -> list[dict[str, Any]]:
+    """Every pair of rows of every comparison: differences of the area, the first measure, and of the final success on the first
+    split. Each measure is a family of its own, over all sets, whose p values are Holm's.
 
-    None without curves, and where no baseline ends above its start: a target that is met before training says nothing.
+    Pairs that have fewer than two seeds in common are left out.
     """
-    ends = []
-    for row in rows:
-        if row.row.method in BASELINES and all(curves(row).values()):
-            first, last = (float(np.mean([points[i][1] for points in curves(row).values()])) for i in (0, -1))
-            ends += [(last, row.row.label)] if last > first else []
-    best = max(ends, key=lambda end: end[0], default=None)
-    return None if best is None else {"row": best[1], "success": best[0]}
-
-
-def speed(row: RowRuns, target: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """First update with a curve point at the target, per seed and as median; None stands for "not reached"."""
-    if target is None:
-        return None
-    reached = {
-        seed: next((float(update) for update, success in points if success >= target["success"]), math.inf)
-        for seed, points in curves(row).items()
-    }
-    median = float(np.median(list(reached.values())))
-    return {"seeds": {str(seed): _number(value) for seed, value in reached.items()}, "median": _number(median)}
-
-
-def curves(row: RowRuns) -> dict[int, list[tuple[int, float]]]:
-    """(update, success on the curve panel) by seed."""
-    return {
-        seed: [(metric["update"], metric["curve"]) for metric in row.runs[seed]["metrics"] if "curve" in metric]
-        for seed in sorted(row.runs)
-    }
-
-
-def noise_reference(rows: Sequence[RowRuns]) -> RowRuns | None:
-    """The GRPO row that gradient noise is relative to: the one with as many returns as other methods plan, else the first."""
-    grpo = [row for row in rows if row.row.method == "grpo" and norms(row)]
-    planned = [row.planned for row in rows if row.row.method not in BASELINES]
-    return next((row for row in grpo if row.planned in planned), grpo[0] if grpo else None)
-
-
-def norms(row: RowRuns) -> list[float]:
-    """Gradient norms at the frozen warm start, one per draw; empty where none were measured."""
-    return next(([draw["norm"] for draw in run["noise"]] for run in row.runs.values() if run["noise"]), [])
-
-
-def noise(row: RowRuns, reference: RowRuns | None) -> dict[str, Any] | None:
-    """Variance of the gradient norm relative to the reference row on the same tasks: raw, and divided by the squared mean."""
-    own = norms(row)
-    if reference is None or not own:
-        return None
-    return {
-        "draws": len(own),
-        "mean_norm": float(np.mean(own)),
-        "raw": _plain(stats.ratio_of_noise(own, norms(reference), stats.variance)),
-        "scale_free": _plain(stats.ratio_of_noise(own, norms(reference), stats.scale_free)),
-    }
+    split = collected.start["config"]["settings"]["eval_splits"][0]
+    finals = {row.row.label: dict(zip(sorted(row.runs), means(ordered(row), split), strict=True)) for row in collected.rows}
+    families: dict[str, dict[tuple[str, str, str], compare.Difference]] = {"area": {}, "final": {}}
+    for one in comparison_sets(collected):
+        for a, b in itertools.combinations(one.rows, 2):
+            shared = sorted(set(one.rows[a]) & set(one.rows[b]))
+            if len(shared) > 1:
+                key, values = (one.name, a, b), areas(one, shared)
+                families["area"][key] = compare.paired(values[a], values[b])
+                families["final"][key] = compare.paired(*([finals[label][seed] for seed in shared] for label in (a, b)))
+    return [
+        {"measure": measure, "set": name, "a": a, "b": b, **_plain(verdict)}
+        for measure, family in families.items()
+        for (name, a, b), verdict in compare.verdicts(family).items()
+    ]
 
 
 def updates(results: Sequence[Run]) -> list[Mapping[str, Any]]:
@@ -204,30 +162,32 @@ def updates(results: Sequence[Run]) -> list[Mapping[str, Any]]:
 
 
 def cost(results: Sequence[Run]) -> dict[str, float | None]:
-    """Environment steps and model tokens per update, of training alone."""
+    """Tasks, returns, environment steps and model tokens per update, of training alone."""
     names = ("returns", "env_steps", "computed", "generated")
-    return {name: _mean([metric["ledger"][name] for metric in updates(results)]) for name in names}
+    found = {name: _mean([metric["ledger"][name] for metric in updates(results)]) for name in names}
+    return {"tasks": results[0]["config"]["settings"]["tasks_per_update"], **found}
 
 
 def signal(results: Sequence[Run]) -> dict[str, Any]:
-    """Updates done, share of them without any gradient and with clipping of the norm active, and the last KL per token."""
+    """Updates done, the share of them without a gradient and with a clipped one, median norm, and last KL per token."""
     metrics, limit = updates(results), results[0]["config"]["settings"]["max_grad_norm"]
     last = [[metric for metric in run["metrics"] if metric["update"] > 0][-1:] for run in results]
     return {
         "updates": [sum(metric["update"] > 0 for metric in run["metrics"]) for run in results],
         "zero_gradient": _mean([metric["grad_norm"] == 0 for metric in metrics]),
         "norm_clipped": _mean([metric["grad_norm"] > limit for metric in metrics]),
+        "median_norm": float(np.median([metric["grad_norm"] for metric in metrics])) if metrics else None,
         "last_kl": _mean([metric["kl"] for ends in last for metric in ends if metric["kl"] is not None]),
     }
 
 
 def by_type(results: Sequence[Run], split: str) -> dict[str, Any]:
-    """Success by task type, mean over seeds, with the number of episodes of one seed."""
-    kinds = results[0]["evaluation"][split]["by_type"]
-    return {
-        kind: {"success": _mean([run["evaluation"][split]["by_type"][kind][0] for run in results]), "episodes": count}
-        for kind, (_, count) in kinds.items()
-    }
+    """Success by task type, over the episodes of all seeds, with their number."""
+    found: dict[str, list[float]] = {}
+    for run in results:
+        for episode in run["evaluation"][split]["episodes"]:
+            found.setdefault(episode["task_type"], []).append(float(episode["success"]))
+    return {kind: {"success": _mean(found[kind]), "episodes": len(found[kind])} for kind in sorted(found)}
 
 
 def seconds(results: Sequence[Run]) -> dict[str, float | None]:
@@ -244,35 +204,53 @@ def paper(runs: RowRuns, figures: PaperColumn) -> str:
     return figures.methods.get(method, "none")
 
 
-def _start_row(
-    result: Run, start: Mapping[str, np.ndarray], score: Mapping[str, np.ndarray], figures: PaperColumn
-) -> dict[str, Any]:
+def _start_row(collected: Collected, splits: Sequence[str], figures: PaperColumn) -> dict[str, Any]:
+    starts = [collected.starts[seed] for seed in sorted(collected.starts)]
     return {
         "label": START,
         "method": None,
         "paper": figures.start,
-        "success": {split: _success(values) for split, values in start.items()},
-        "score": {split: _success(values) for split, values in score.items()},
-        "by_type": {split: by_type([result], split) for split in start},
+        "seeds": sorted(collected.starts),
+        "success": {split: estimate(means(starts, split)) for split in splits},
+        "score": {split: estimate(means(starts, split, "score")) for split in splits},
+        "by_type": {split: by_type(starts, split) for split in splits},
     }
 
 
-def _success(values: np.ndarray) -> dict[str, Any]:
-    return {**_plain(stats.success(values)), "seeds": [float(mean) for mean in values.mean(axis=1)]}
+def _against_start(rows: list[dict[str, Any]], collected: Collected, splits: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows with `vs_start` and `score_vs_start`: each minus the warm start of its seeds, a family of verdicts per split."""
+    for field, what in (("vs_start", "success"), ("score_vs_start", "score")):
+        for split in splits:
+            gaps = {}
+            for row in rows[1:]:
+                starts = means([collected.start_of(seed) for seed in row["seeds"]], split, what)
+                gaps[row["label"]] = np.array(row[what][split]["seeds"]) - starts
+            several = {label: compare.mean(gap) for label, gap in gaps.items() if len(gap) > 1}
+            found = compare.verdicts(several)
+            for row in rows[1:]:
+                verdict = found.get(row["label"])
+                plain = (
+                    {**_plain(verdict), "verdict": VERDICTS[verdict.sign]}
+                    if verdict
+                    else {"value": float(gaps[row["label"]][0]), "low": None, "high": None, "verdict": INSIDE}
+                )
+                row.setdefault(field, {})[split] = plain
+    return rows
 
 
-def _against(values: np.ndarray, start: np.ndarray) -> dict[str, Any]:
-    gap = stats.difference(values, start)
-    return {**_plain(gap), "verdict": {1: ABOVE, 0: INSIDE, -1: BELOW}[gap.sign]}
-
-
-def _plain(estimate: Estimate) -> dict[str, float | None]:
-    return {"value": _number(estimate.value), "low": _number(estimate.low), "high": _number(estimate.high)}
+def _plain(verdict: compare.Verdict) -> dict[str, Any]:
+    one = verdict.difference
+    return {
+        "value": one.value,
+        "low": one.low,
+        "high": one.high,
+        "p": one.p,
+        "adjusted": verdict.adjusted,
+        "sign": verdict.sign,
+        "seeds": one.seeds,
+    }
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if len(values) else None
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    found = float(np.mean(values)) if len(values) else math.nan
+    return found if math.isfinite(found) else None

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
 
+import bpo.cache
 import bpo.cli
 import reproduce.__main__
 from bpo import tree_log
@@ -27,7 +28,7 @@ from bpo.experiment import run
 from bpo.methods import build
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.preflight import check_run
-from bpo.reading import from_json, from_yaml, read_bytes, scalar
+from bpo.reading import from_json, from_yaml, read_bytes, scalar, to_yaml
 from bpo.sandboxes import factory, fork_check
 from bpo.sandboxes.household import Household
 from bpo.sandboxes.toy import ToyTree
@@ -44,6 +45,17 @@ sandboxes:
 methods: {}
 sweep: {seeds: [0], rows: [{label: one, method: rloo}]}
 """
+
+
+def preset(old: str, new: str) -> dict[str, str]:
+    assert old in PRESET
+    return {"mine.yaml": PRESET.replace(old, new)}
+
+
+RUN_FOLDER = {"r/one/config.yaml": "", "r/one/metrics.jsonl": ""}
+# A kind of device that the machine certainly lacks one of.
+GPU = preset("kind: tabular", "kind: tabular, device: cuda:99")
+MANY_ON_GPU = {name: text.replace("tasks_per_update: 2", "tasks_per_update: 65") for name, text in GPU.items()}
 TRACE = {
     "action": "search[a]",
     "avail": {"has_search_bar": True, "clickables": ["search"]},
@@ -51,11 +63,6 @@ TRACE = {
     "reward": 0,
     "done": False,
 }
-
-
-def preset(old: str, new: str) -> dict[str, str]:
-    assert old in PRESET
-    return {"mine.yaml": PRESET.replace(old, new)}
 
 
 def trained(*more: str, method: str = "rloo", told: str = "smoke", sandbox: str = "toy") -> tuple[str, ...]:
@@ -269,9 +276,14 @@ SHOW = [
     (b"", ("--tree", "x"), "is 'x': input should be a valid integer"),
     (b"", ("--html", "x.html"), "--html needs the number of a tree"),
     (b"", ("--tree", "0", "--html", "run"), "--html 'run' is a folder"),
-    (b"", ("--tree", "0", "--html", "run/trees.jsonl"), "lies among the run's own files"),
-    (b"", ("--tree", "0", "--png", "run/config.yaml"), "lies among the run's own files"),
-    (b"", ("--tree", "0", "--png", "a.x", "--html", "sub/../a.x"), "--html and --png both name"),
+    (b"", ("--tree", "0", "--html", "run/trees.jsonl"), "--html 'run/trees.jsonl' must end with .html or .htm"),
+    (b"", ("--tree", "0", "--png", "run/config.yaml"), "--png 'run/config.yaml' must end with .png"),
+    (b"", ("--tree", "0", "--png", "x.jpg"), "--png 'x.jpg' must end with .png, which is what is written"),
+    (b"", ("--tree", "0", "--png", "x"), "--png 'x' must end with .png"),
+    (b"", ("--tree", "0", "--png", "run/trees.jsonl/x.png"), "is no folder that can be written to"),
+    (b"", ("--tree", "0", "--png="), "--png is '': it must be a path"),
+    (b'{"update": 1, "meth', (), "line 1 has no end: the run is still writing it, or was killed"),
+    (b'{"update": 1, "meth', ("--tree", "0"), "line 1 has no end"),
 ]
 ROWS = {
     "instance_id": "a__b-1",
@@ -344,6 +356,41 @@ OTHER = [
     (trained("--seed", "one"), {}, "--seed is 'one': input should be a valid integer"),
     (trained("--checkpoint", "oldest"), {}, "'oldest'"),
     (trained("--out", "file"), {"file": ""}, "--out 'file'"),
+    (trained("--out="), {}, "--out is '': it must be a path; . is the folder that you are in"),
+    (trained("--out", ""), {}, "--out is '': it must be a path"),
+    (trained("--out", "a\0b"), {}, "'a\\x00b' is no path; a name cannot hold a NUL"),
+    (("bpo", "exact", "s.json", "--out", "a\0b"), {"s.json": SPEC}, "'a\\x00b' is no path; a name cannot hold a NUL"),
+    (
+        MINE,
+        preset("kind: tabular", "kind: hf, model: ./sub"),
+        "holds a config.json",
+    ),
+    (MINE, preset("kind: tabular", "kind: hf, model: mine.yaml"), "model 'mine.yaml' is no folder of a model"),
+    (trained("--out", "r/one"), RUN_FOLDER, "is the folder of a run; name the folder that holds it"),
+    (trained("--out", "r/one/deeper"), RUN_FOLDER, "is the folder of a run; name the folder that holds it"),
+    (
+        trained(told="README.md"),
+        {"README.md": "# x"},
+        "a file of one must end with .yaml or .yml",
+    ),
+    (trained(told="./smoke"), {}, "'./smoke' is none of the package's"),
+    (trained(told=""), {}, "unknown preset ''"),
+    (MINE, preset("methods: {}", "methods: {}\nsections_of: nope"), "unknown sections_of in mine.yaml: 'nope' (known:"),
+    (trained("--dry-run", told="mine.yaml"), GPU, "of this kind: name another, like cpu; all else of this run is valid"),
+    (
+        trained("--dry-run", told="mine.yaml"),
+        {"mine.yaml": GPU["mine.yaml"].replace("tasks_per_update: 2", "tasks_per_update: 65")},
+        "65; there are 64 training tasks",
+    ),
+    (
+        MINE,
+        preset("eval_tasks: 4", "eval_tasks: 4, eval_splits: [nope]"),
+        "unknown split 'nope' (known: panel, train",
+    ),
+    (MINE, preset("eval_tasks: 4", "eval_tasks: 4, curve_split: ''"), "unknown split ''"),
+    (("bpo", "exact", "", "--out", "o.json"), {}, "it must be a path"),
+    (("bpo", "show", ""), {}, "it must be a path"),
+    (("bpo", "check-fork", "household", "--data="), {}, "--data is '': it must be a path"),
     (trained("--set", "returns=8", "--set", "returns=13"), {}, "returns is set twice; give it once"),
     (trained(told="none.yaml"), {}, "'none.yaml' does not exist"),
     (trained(told="sub.yaml"), {"sub.yaml/x": ""}, "'sub.yaml' is a folder"),
@@ -630,12 +677,25 @@ def test_a_value_that_yaml_writes_is_read_as_it_was(value):
     assert from_yaml(yaml.safe_dump({"x": value}), "it") == {"x": value}
 
 
+@settings(deadline=None, max_examples=300)
+@given(
+    st.one_of(
+        st.text(max_size=30),
+        st.from_regex(r"[0-9]{1,4}e?[0-9_.]{1,5}", fullmatch=True),
+    )
+)
+def test_a_text_that_we_write_is_read_as_it_was(text):
+    """Also one that spells a number: a hash like 5e893467, a commit like 0123456."""
+    assert from_yaml(to_yaml({"x": text, "y": [text]}), "it") == {"x": text, "y": [text]}
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
         ("tree_training", ["--repeats", "0"], "'0' cannot be used; it must be a whole number from 1"),
         ("tree_training", ["--repeats", "x"], "'x' cannot be used"),
-        ("tree_training", ["--json", "no/where.json"], "must be the name of a file"),
+        ("tree_training", ["--json", "/dev/null/where.json"], "/dev/null is no folder that can be written to"),
+        ("tree_training", ["--json", ""], "must be the name of a file"),
         ("tree_rollout", ["--tasks", "1e3"], "'1e3' cannot be used"),
         ("tree_rollout", ["--model", "huge"], "'huge'"),
         ("shell", ["--files", "-5"], "'-5' cannot be used"),
@@ -647,6 +707,9 @@ def test_a_value_that_yaml_writes_is_read_as_it_was(value):
         ("webshop", ["--products", "10", "-1"], "'-1' cannot be used"),
         ("webshop", ["--products", "10", "--data", "nowhere"], "nowhere"),
         ("smollm2", ["--rank", "0"], "'0' cannot be used"),
+        ("floor", ["--updates", "0"], "'0' cannot be used"),
+        ("floor", ["--policy", "nowhere"], "'nowhere' must be the folder of a saved policy"),
+        ("floor", ["--against", "nowhere"], "it must be a commit of this repository"),
         ("smollm2", ["--json", "."], "must be the name of a file"),
     ],
 )
@@ -665,3 +728,33 @@ def test_a_benchmark_refuses_in_one_sentence(name, arguments, said, tmp_path, mo
     assert said in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_with_a_tilde_is_below_the_home(tmp_path, monkeypatch, capsys):
+    """A shell leaves that of --out=~/o.json as it is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "s.json").write_text(SPEC)
+    code, _, _ = called(bpo.cli.app, "bpo", ["exact", "s.json", "--out=~/o.json"], monkeypatch, capsys)
+    assert (code, (tmp_path / "home" / "o.json").is_file()) == (0, True)
+
+
+@pytest.mark.parametrize("told", ["file", "file/deeper", "a\0b"])
+def test_a_cache_that_cannot_be_used_is_named_before_a_run_is_begun(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(bpo.cache.os, "environ", {**bpo.cache.os.environ, "BPO_CACHE": told})
+    sections = config(sandbox="household", sandbox_options={}, policy=PolicySettings(), warm_start=WarmStart(games=1))
+    for call in (bpo.cache.cache_dir, lambda: run(sections, tmp_path / "runs"), lambda: check_run(sections)):
+        with pytest.raises(BadInput, match="BPO_CACHE"):
+            call()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_to_write_has_its_folders_made(tmp_path, monkeypatch, capsys):
+    """By every command: a run's folder, moments, pages and pictures (tests/test_cli_show.py), and what benchmarks print."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.json").write_text(SPEC)
+    code, error, _ = called(bpo.cli.app, "bpo", ["exact", "s.json", "--out", "new/folder/o.json"], monkeypatch, capsys)
+    assert (code, "bpo: " in error) == (0, False), error
+    assert json.loads((tmp_path / "new" / "folder" / "o.json").read_text())["J"] > 0

@@ -450,8 +450,12 @@ def test_the_paper_preset_is_complete_and_valid(official_games, monkeypatch, tmp
     assert (settings.schedule, settings.clip, settings.beta) == ("cosine", 0.2, 0.05)
     assert not out.exists()
     if not torch.cuda.is_available():
-        done = bpo("train", "--method", "bpo", "--preset", "paper", *told)
+        section["policy"] |= {"device": "cuda"}
+        (tmp_path / "paper_there.yaml").write_text(yaml.safe_dump(paper))
+        done = bpo("train", "--method", "bpo", "--preset", str(tmp_path / "paper_there.yaml"), *told)
         assert (done.returncode, "device is 'cuda'" in done.stderr) == (2, True), done.stderr
+        assert "all else of this run is valid" in done.stderr
+        assert yaml.safe_load(done.stdout)["policy"]["device"] == "cuda"
 
 
 def test_a_game_directory_that_cannot_be_used_is_named(official_games, tmp_path):

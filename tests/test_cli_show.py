@@ -94,9 +94,9 @@ def test_what_cannot_be_shown_is_one_sentence_and_exit_code_2(run, tmp_path):
         ((run, "--tree", -1), "(known: from 0 to 7)"),
         ((empty, "--tree", 0), "none yet: the run has not finished an update"),
         ((run, "--html", tmp_path / "tree.html"), "--html needs the number of a tree"),
-        ((run, "--tree", 0, "--png", tmp_path), "is a folder; it must be the name of a file"),
+        ((run, "--tree", 0, "--png", tmp_path), "is a folder or a device; it must be the name of a file"),
         ((run, "--tree", 0, "--png", "/proc/tree.png"), "--png '/proc/tree.png' cannot be written: "),
-        ((run, "--tree", 0, "--html", broken / tree_log.FILE / "tree.html"), "cannot be written: "),
+        ((run, "--tree", 0, "--html", broken / tree_log.FILE / "tree.html"), "is no folder that can be written to"),
         ((tmp_path / "nowhere",), "is no folder"),
         ((tmp_path,), "holds no saved trees: name the folder of a run"),
         ((broken,), f"{broken / tree_log.FILE}, line 1: update is missing"),
@@ -109,10 +109,23 @@ def test_what_cannot_be_shown_is_one_sentence_and_exit_code_2(run, tmp_path):
 
 
 def test_a_run_that_has_kept_none_says_so(tmp_path):
-    for text in ("", '{"update": 1'):
-        (tmp_path / tree_log.FILE).write_text(text)
-        done = show(tmp_path)
-        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "no trees yet: the run has not finished an update")
+    (tmp_path / tree_log.FILE).write_text("")
+    done = show(tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "no trees yet: the run has not finished an update")
+
+
+def test_a_file_that_ends_within_its_first_line_is_not_one_without_trees(tmp_path):
+    (tmp_path / tree_log.FILE).write_text('{"update": 1')
+    done = show(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "trees.jsonl, line 1 has no end: the run is still writing it, or was killed" in done.stderr
+
+
+def test_the_folder_of_a_page_or_picture_is_made(run, tmp_path):
+    done = show(run, "--tree", 0, "--html", tmp_path / "new" / "one" / "tree.html", "--png", tmp_path / "new" / "tree.PNG")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "new" / "tree.PNG").read_bytes().startswith(b"\x89PNG")
+    assert "<html" in (tmp_path / "new" / "one" / "tree.html").read_text()
 
 
 def test_help_has_an_example():

@@ -187,3 +187,9 @@ def test_a_link_stays_and_what_is_no_file_is_refused(tmp_path):
         write_atomically(pipe, "new")
     assert pipe.is_fifo()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "pipe", "target.json"]
+
+
+def test_a_file_that_cannot_be_begun_is_named_and_not_the_unfinished_one():
+    with pytest.raises(OSError) as error:
+        write_atomically(Path("/proc/nobody-writes-here"), "x")
+    assert error.value.filename == "/proc/nobody-writes-here"

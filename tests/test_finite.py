@@ -104,7 +104,8 @@ def test_whatever_is_no_number_stops_the_update_before_anything_is_kept(what, tm
         monkeypatch.setattr(
             trainer.learner.optimizer, "step", lambda: next(iter(trainer.policy.parameters())).data.fill_(math.nan)
         )
-    with pytest.raises(NotFinite, match=f"^update 1.*{what}"):
+    said = "step.* gives the reward nan" if what == "return" else f"^update 1.*{what}"
+    with pytest.raises(NotFinite, match=said):
         trainer.run()
     assert checkpoint.paths(tmp_path) == []
     assert read_metrics(tmp_path / "metrics.jsonl") == []
@@ -146,8 +147,10 @@ def test_no_action_is_drawn_from_logits_that_are_no_numbers():
             with pytest.raises(NotFinite, match="no action can be drawn"):
                 draw(torch.tensor(logits), choices, rngs, 1.0)
     for row in ([math.nan, 0.0], [math.inf, math.inf]):
+        policy = TabularPolicy()
+        policy.load_state_dict({"s": torch.tensor(row)})
         with pytest.raises(NotFinite, match="no action can be drawn"):
-            TabularPolicy({"s": row}).act([Observation("s", ("a", "b"), "", 0)], rngs[:1])
+            policy.act([Observation("s", ("a", "b"), "", 0)], rngs[:1])
     # An action that is never drawn is no error.
     assert draw(torch.tensor([[0.0, -math.inf]]), [None], rngs[:1], 1.0)[0] == [0]
 
@@ -181,6 +184,8 @@ NO_FILES = {
     "bpo/sandboxes/webshop/catalogue.py",
     "bpo/sandboxes/webshop/pages.py",
     "bpo/tree_log.py",
+    "bpo/lab/cells.py",
+    "bpo/lab/laboratory.py",
     "reproduce/collect.py",
     "reproduce/plan.py",
 }

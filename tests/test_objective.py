@@ -68,7 +68,9 @@ def test_the_gradient_of_k3_is_that_of_the_reverse_kl():
     log_probs = logits.log_softmax(0)
     per_token = objective.k3(log_probs, fixed)
     probs = log_probs.detach().exp()
-    assert float((probs * per_token).sum().detach()) == pytest.approx(float((probs * (log_probs - fixed)).sum()), abs=1e-12)
+    assert float((probs * per_token).sum().detach()) == pytest.approx(
+        float((probs * (log_probs - fixed)).sum().detach()), abs=1e-12
+    )
     (found,) = torch.autograd.grad((probs * per_token).sum(), logits)
     (reverse,) = torch.autograd.grad((fixed.exp() * (fixed - logits.log_softmax(0))).sum(), logits)
     (forward,) = torch.autograd.grad((logits.log_softmax(0).exp() * (logits.log_softmax(0) - fixed)).sum(), logits)

@@ -23,7 +23,7 @@ def test_generated_parts_are_what_the_code_generates(path):
 
 def test_readme_has_a_table_of_results_and_one_of_methods():
     _, names = pages.filled((ROOT / "README.md").read_text(), "README.md")
-    assert names == ["results/quick/table.json", "methods"]
+    assert names == ["results/quick/table.json", "methods-in-brief"]
 
 
 def test_a_page_shows_what_was_generated_and_nothing_else(tmp_path):

@@ -127,6 +127,7 @@ rloo = bpo_friends.pairs:pairs
 ends = ends:row
 [bpo.sandboxes]
 badly = badly:badly
+gone = nowhere_at_all:row
 """
     spec = (
         "from bpo.sandboxes.record import SandboxSpec\n"
@@ -145,6 +146,8 @@ badly = badly:badly
         "ModuleNotFoundError: No module named 'nowhere_at_all'",
         "the method 'wrong' of the package grumbles 1.0 (no_rows:row) is of type dict; it must be a Method",
         "the selector 'ends' of the package grumbles 1.0 (ends:row) cannot be loaded: SystemExit: 1",
+        "the sandbox 'gone' of the package grumbles 1.0 (nowhere_at_all:row) cannot be loaded: "
+        "ModuleNotFoundError: No module named 'nowhere_at_all'",
     ]
     on_the_toy = ("--sandbox", "toy", "--preset", "smoke", "--dry-run")
     for method, named in (("broken", "No module named 'nowhere_at_all'"), ("wrong", "of type dict")):
@@ -154,6 +157,9 @@ badly = badly:badly
     assert (ours.returncode, "planned returns per tree: 13" in ours.stdout) == (0, True), ours.stderr
     theirs = bpo("train", "--method", "pairs", *on_the_toy, site=site)
     assert (theirs.returncode, "planned returns per tree: 2" in theirs.stdout) == (0, True), theirs.stderr
+    done = bpo("check-fork", "gone", site=site)
+    assert "the sandbox 'gone' of the package grumbles 1.0 (nowhere_at_all:row) cannot be loaded: Mod" in done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     done = bpo("train", "--method", "rloo", "--sandbox", "badly", "--preset", "smoke", site=site)
     assert (done.returncode, "preset smoke: sandboxes.badly: scale is 3; it must be text" in done.stderr) == (2, True)
 

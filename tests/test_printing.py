@@ -142,7 +142,7 @@ def test_the_markdown_table_shows_a_label_as_it_is(label):
 def test_the_plan_shows_a_label_as_it_is(label, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     preset = yaml.safe_load((Path(cli_show.__file__).parent / "presets" / "smoke.yaml").read_text())
-    preset["sweep"]["rows"] = [{"label": label, "method": "rloo"}]
+    preset["sweep"] |= {"rows": [{"label": label, "method": "rloo"}], "reference": label}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(preset, allow_unicode=True))
     plan = make_plan(str(tmp_path / "mine.yaml"), "toy", tmp_path / "runs", tmp_path / "results")
     show_plan(plan, [label])
@@ -168,7 +168,7 @@ def test_bpo_show_lists_and_draws_a_task_as_it_is(label, tree, tmp_path, capsys,
 @pytest.mark.parametrize("label", [*LABELS, "$\\frac{$ a", "$x$ and $y$"])
 def test_figures_show_a_label_as_it_is(label):
     curves = plots.learning_curves({label: [[(0, 0.1), (1, 0.2)]]}, xlabel=label)
-    intervals = plots.intervals({label: (1.0, 0.5, 2.0)}, reference=1.0, xlabel=label)
+    intervals = plots.intervals({label: (1.0, 0.5, 2.0)}, xlabel=label)
     for figure in (curves, intervals):
         assert plots.png(figure).startswith(b"\x89PNG")
     (entry,) = curves.axes[0].get_legend().get_texts()

@@ -63,15 +63,18 @@ def test_what_lessons_and_benchmarks_import_is_there(path):
         ("sandbox", set()),
         ("policy", {"sandbox"}),
         ("tree", {"policy"}),
-        ("select", {"tree"}),
-        ("credit", {"tree", "memory"}),
+        ("select", {"tree", "errors"}),
+        ("credit", {"tree", "errors", "memory"}),
         ("objective", set()),
     ],
 )
 def test_the_core_knows_only_what_it_must(module, allowed):
-    """tree, sandbox and policy know records alone; select and objective know the tree, credit also the type of Memory."""
-    used = {name.split(".")[1] for name in imports(ROOT / "bpo" / f"{module}.py") if name.startswith("bpo.")}
-    assert used <= allowed
+    """tree, sandbox and policy know records alone; select and credit the tree and how to refuse, credit also Memory."""
+    path = ROOT / "bpo" / module
+    files = list(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    used = {name.split(".")[1] for file in files for name in imports(file) if name.startswith("bpo.")}
+    assert files
+    assert used <= {module, *allowed}
 
 
 @pytest.mark.parametrize("folder", ["sandboxes", "policies"])

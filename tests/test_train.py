@@ -17,6 +17,7 @@ import torch
 import yaml
 
 from bpo import checkpoint, experiment, train, tree_log, update
+from bpo.cache import contents_of
 from bpo.config import RunConfig, load_preset
 from bpo.credit import bpo_split, per_task
 from bpo.errors import BadInput
@@ -137,6 +138,66 @@ def test_a_run_begun_by_other_code_is_not_continued(tmp_path, monkeypatch):
         Trainer(run, tmp_path).run()
 
 
+def test_a_run_begun_with_other_packages_is_not_continued(tmp_path, monkeypatch):
+    """Its result would name the new ones alone. A checkpoint of a time when none were written down goes on."""
+    run = config()
+    trainer = Trainer(run, tmp_path)
+    trainer.run()
+    state = checkpoint.load(tmp_path, "latest")
+    now = checkpoint.versions()
+    for changed, said in (({"numpy": "0.1"}, "numpy 0.1, not "), ({"gone": "3"}, r"gone 3, not \(none\)")):
+        begun = {**state, "origin": {**state["origin"], "versions": now | changed}}
+        with pytest.raises(BadInput, match=f"was begun with {said}.*: go on with what it was begun with"):
+            trainer.load_state(begun)
+    before = {name: value for name, value in state["origin"].items() if name not in ("versions", "data")}
+    trainer.load_state({**state, "origin": before})
+
+
+def test_a_run_begun_with_other_data_is_not_continued(tmp_path):
+    """The content counts, not the time at which a file was written."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "games").write_text("one")
+    begun = contents_of({"data": str(data)})
+    (data / "games").write_text("one")
+    assert contents_of({"data": str(data)}) == begun
+    (data / "games").write_text("two")
+    assert contents_of({"data": str(data)}) != begun
+    assert contents_of({"data": None, "model": "smollm2", "repos": str(data)}) == {}
+    run = config()
+    trainer = Trainer(run, tmp_path / "run")
+    trainer.run()
+    state = checkpoint.load(tmp_path / "run", "latest")
+    assert state["origin"]["data"] == {}
+    with pytest.raises(BadInput, match="was begun with other files in data than are there now: go on with"):
+        trainer.load_state({**state, "origin": {**state["origin"], "data": begun}})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (lambda own, other: other, "is of another run: settings.lr is 0.2 there, not 0.1"),
+        (lambda own, other: own[:40], "put the right one back, or delete it"),
+        (lambda own, other: b"\xff", "is not text in UTF-8"),
+        (lambda own, other: b"x: 1", "is of another run: config is None there"),
+    ],
+)
+def test_a_run_whose_config_was_replaced_is_not_continued(content, said, tmp_path):
+    """The result is gone too, so that nothing else tells; without a config.yaml the checkpoint goes on by itself."""
+    own, path = config("rloo"), tmp_path / "one" / "config.yaml"
+    result = experiment.run(own, tmp_path / "one")
+    experiment.run(config("rloo", lr=0.2), tmp_path / "two")
+    (tmp_path / "one" / "result.json").unlink()
+    path.write_bytes(content(path.read_bytes(), (tmp_path / "two" / "config.yaml").read_bytes()))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(BadInput, match=said):
+        experiment.run(own, tmp_path / "one")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    path.unlink()
+    again = experiment.run(own, tmp_path / "one")
+    assert (again["evaluation"], again["metrics"]) == (result["evaluation"], result["metrics"])
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -250,9 +311,11 @@ def test_gradient_noise_is_measured_at_a_frozen_policy():
     policy = TabularPolicy.uniform(range(8))
     before = policy.state_dict()
     tasks = [TASKS[2 * i : 2 * i + 2] for i in range(8)]
-    draws = gradient_draws(config().recipe(), policy, [ToyTree(range(8)) for _ in range(2)], tasks)
+    draws, products = gradient_draws(config().recipe(), policy, [ToyTree(range(8)) for _ in range(2)], tasks)
     assert all(torch.equal(before[name], row) for name, row in policy.state_dict().items())
     norms = np.array([draw.norm for draw in draws])
+    assert np.sqrt(np.diag(products)) == pytest.approx(norms)
+    assert np.linalg.matrix_rank(products) > 1
     facts = summary(draws)
     assert facts["raw"] == pytest.approx(norms.var())
     assert facts["scale_free"] == pytest.approx(norms.var() / norms.mean() ** 2)

@@ -104,7 +104,9 @@ def test_tokens_know_the_edge_before_them_their_rollout_and_their_tree():
     for edge, (t, node) in enumerate(kept):
         parent = int(trees[t].parent[node])
         assert batch.tree[edge] == t
-        assert batch.parent[edge] == (kept.index((t, parent)) if (t, parent) in kept else -1)
+        while parent > 0 and (t, parent) not in kept:
+            parent = int(trees[t].parent[parent])
+        assert batch.parent[edge] == (kept.index((t, parent)) if parent > 0 else -1)
         main = trees[t].main_path(node)
         same = [other for other, (s, n) in enumerate(kept) if s == t and n in main]
         assert {batch.rollout[other] for other in same} == {batch.rollout[edge]}
@@ -163,8 +165,9 @@ class Learns(Statistics):
     def parameters(self):
         return [self.guess]
 
-    def auxiliary_loss(self, trees):
-        return sum((self.guess - float(tree.value[0])) ** 2 for tree in trees).sum() / len(trees)
+    def auxiliary_losses(self, trees):
+        for tree in trees:
+            yield ((self.guess - float(tree.value[0])) ** 2).sum() / len(trees)
 
     def state_dict(self):
         return {**super().state_dict(), "guess": self.guess.detach().clone()}

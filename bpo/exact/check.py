@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpo.credit import CreditRule
-from bpo.exact.moments import Moments, Sampling, moments
+from bpo.errors import BadInput, listed
+from bpo.exact.moments import Moments, Sampling, check_arguments, moments
 from bpo.exact.problem import Problem
 from bpo.rollout import Growth
 
@@ -52,6 +53,11 @@ def check_unbiased(
     An unbiased estimator passes on every problem; a biased one may pass on some, so passing is evidence, failing a proof.
     Problems with early ends are checked given several sets of coins; elsewhere a choice by coin cannot know anything.
     """
+    problems = listed("problems", problems, "a list of problems")
+    if not problems:
+        raise BadInput("problems is []; one problem is needed at least")
+    for problem in problems:
+        check_arguments(problem, growth, rule)
     found = tuple(
         moments(problem, growth, rule, sampling=sampling, key=key)
         for problem in problems

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bpo.credit import Credit, CreditRule, declared
-from bpo.errors import BadInput
+from bpo.boundary import PLANNED, key_of_streams
+from bpo.credit import Credit, CreditRule, declared, found_by
+from bpo.errors import BadInput, at_most, counted, having, instance, named, scalar, shown
 from bpo.exact.problem import Problem
 from bpo.exact.realise import LIMIT, SAMPLES, USUAL, Block, Budget, Progress, Shape, blocks, by_shape, one_by_one, state_numbers
 from bpo.rollout import Growth
@@ -19,6 +21,9 @@ from bpo.tree import Tree
 ZERO = 1e-14
 # Half-width of a 99 % interval of a normal distribution, in standard errors.
 Z99 = 2.5758293035489004
+
+# Most children of a branch point: realisations of many more fit into no memory.
+MOST_CHILDREN = 1_000
 
 Sampling = Callable[[Tree], float]
 
@@ -73,15 +78,30 @@ def moments(
     """Moments of sum over edges of weight * advantage * score, by the select, growth and credit code that trains.
 
     sampling  factor by which another way of drawing makes a tree more or less likely than independent draws do (default 1)
-    limit     most realisations that are enumerated; above it `samples` are drawn with `seed`
+    limit     most realisations that are enumerated; above it `samples` are drawn with `seed` (0: always)
     key       integers from which the coins of boundaries are spawned; the moments are those given these coins
     Errors: BadInput where the growth cannot be enumerated and has no Monte-Carlo fallback (nested growth, several trees, a
     problem with early ends, `sampling`), and where a rule reads more than it declared.
     """
+    check_arguments(problem, growth, rule)
+    for name, value, low in (("limit", limit, 0), ("samples", samples, 2), ("seed", seed, 0)):
+        counted(name, value, low)
+    if sampling is not None and not callable(sampling):
+        raise BadInput(f"sampling is {shown(sampling)}; it must be a function of a tree that gives a number")
+    key = key_of_streams(key)
     if sampling is not None:
         return _summary(problem, _slow(problem, growth, rule, sampling, limit, key), exact=True)
     exact, found = parts(problem, growth, rule, Budget(limit, samples, seed), progress, key)
     return _summary(problem, found, exact=exact)
+
+
+def check_arguments(problem: Any, growth: Any, rule: Any) -> None:
+    """BadInput where one of the three is of another kind than it must be."""
+    instance("problem", problem, Problem, ", like Problem.from_spec(...)")
+    having("growth", growth, PLANNED, "a Growth, like Growth(Threshold(0.5), points=2, width=2)")
+    at_most("width", getattr(growth, "width", 1), MOST_CHILDREN)
+    if not callable(rule) or isinstance(rule, type):
+        raise BadInput(f"rule is {named(rule)}; it must be a credit rule, like bpo_split")
 
 
 @dataclass(frozen=True)
@@ -136,7 +156,7 @@ def coefficients(
     """
     what = declared(rule)
     if what is None:
-        return np.array([of(rule([shape.tree(row)])[0]) for row in states])
+        return np.array([of(found_by(rule, [shape.tree(row)])[0]) for row in states])
     returns = shape.returns(states)
     groups = [] if "order" in what else shape.fork_groups
     orders = []
@@ -144,7 +164,7 @@ def coefficients(
         orders.append(np.argsort(returns[:, columns], axis=1, kind="stable"))
         returns[:, columns] = np.take_along_axis(returns[:, columns], orders[-1], axis=1)
     patterns, which = np.unique(returns, axis=0, return_inverse=True)
-    sorted_ = np.array([of(rule([shape.with_returns(pattern)])[0]) for pattern in patterns])[which.reshape(-1)]
+    sorted_ = np.array([of(found_by(rule, [shape.with_returns(pattern)])[0]) for pattern in patterns])[which.reshape(-1)]
     found = sorted_.copy()
     rows = np.arange(len(states))[:, None]
     for (_, paths), order in zip(groups, orders, strict=True):
@@ -168,9 +188,9 @@ def _slow(
                 "enumerated singly; take a smaller problem or fewer branch points"
             )
         if sampling is not None:
-            chance *= math.prod(sampling(tree) for tree in trees)
+            chance *= math.prod(scalar(float, _plain(sampling(tree)), "what `sampling` gives") for tree in trees)
         total = np.zeros((1, *problem.score.shape[::2]))
-        for tree, credit in zip(trees, rule(trees), strict=True):
+        for tree, credit in zip(trees, found_by(rule, trees), strict=True):
             states = state_numbers(problem, tree)
             for node, factor in enumerate(factors(credit)):
                 if node and factor:
@@ -178,6 +198,10 @@ def _slow(
                     total[0, parent] += factor * problem.score[parent, problem.action(states[node])] / len(trees)
         steps, leaves = sum(len(tree) - 1 for tree in trees), sum(len(tree.leaves) for tree in trees)
         yield Part(np.array([chance]), total, steps, leaves)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _summary(problem: Problem, parts: Iterator[Part], *, exact: bool) -> Moments:

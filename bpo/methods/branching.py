@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bpo import credit
+from bpo.mechanism import CONTRAST, FORKS
 from bpo.methods.record import Method, Parameters
 from bpo.methods.selection import SPACING, selector_of
 from bpo.methods.table import SELECTORS
@@ -48,6 +49,9 @@ bpo = Method(
     credit=lambda p: credit.per_task(partial(credit.bpo, suffix=p["suffix"], prefix=p["prefix"], lam=p["lam"])),
     objective=lambda p: ppo_clip,
     citation="He et al. 2026, arXiv 2607.14171",
+    known_from="full text",
+    equals={"rloo": "N: every rollout counts whole, where the root is the only branch point"},
     fidelity="Eqs. 3 to 5 literally; new here: what steps after a branch point get (broadcast), ratios by token",
     bias="biased: post hoc selection, steps counted several times, unbranched steps untrained",
+    mechanism=lambda p: {"contrast": CONTRAST, "forks": FORKS},
 )

@@ -23,4 +23,5 @@ def build(name: str, overrides: Mapping[str, Any] | None = None, where: str = ""
     except BadInput as error:
         raise BadInput(f"{where}{name}.{error}") from None
     growth, credit, objective = method.growth(parameters), method.credit(parameters), method.objective(parameters)
-    return BuiltMethod(name, parameters, growth, credit, objective, partial(method.memory, growth), method.learner)
+    memory, mechanism = partial(method.memory(parameters), growth), method.mechanism(parameters)
+    return BuiltMethod(name, parameters, growth, credit, objective, memory, method.learner, mechanism)

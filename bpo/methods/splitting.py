@@ -6,6 +6,7 @@ from functools import partial
 
 from bpo import credit
 from bpo.errors import BadInput
+from bpo.mechanism import CONTRAST, FORKS
 from bpo.methods.record import Method, Parameters
 from bpo.methods.selection import SPACING, check_selector_value, selector_of
 from bpo.methods.table import SELECTORS
@@ -72,7 +73,9 @@ bpo_split = Method(
     credit=lambda p: credit.per_task(partial(credit.bpo_split, root_baseline=p["root_baseline"], shrink=p["shrink"])),
     objective=lambda p: ppo_clip,
     citation="importance splitting (Kahn and Harris 1951; Glasserman et al. 1999); for trees OPTS-TTPO, arXiv 2609.40035",
+    known_from="digest (OPTS-TTPO: released code and its description)",
     fidelity="new here: causal selectors, sibling baselines without a critic, planned weights, shrinkage (docs/theory.md)",
     bias="unbiased",
     check=check,
+    mechanism=lambda p: {"contrast": CONTRAST, "forks": FORKS},
 )

@@ -13,13 +13,17 @@ from bpo.sandbox import Sandbox
 
 
 def check_policy(settings: PolicySettings, *, table: bool = True) -> None:
-    """Raise BadInput where the policy of these settings could not be made; reads no weights.
+    """Raise BadInput where the policy of these settings could not be made here; reads no weights.
 
     table  whether the sandbox's states can be listed, as a table of logits needs
     """
+    check_kind(settings, table=table)
+    check_device(settings.device)
+
+
+def check_kind(settings: PolicySettings, *, table: bool = True) -> None:
+    """As `check_policy`, for a machine that has the device."""
     require("torch", "lm")
-    if settings.device != "cpu":
-        _check_device(settings.device)
     if settings.kind == "tabular":
         if not table:
             raise BadInput("policy kind 'tabular' needs a sandbox whose states can be listed, like toy")
@@ -30,9 +34,14 @@ def check_policy(settings: PolicySettings, *, table: bool = True) -> None:
         require("peft", "smollm")
     if settings.kind == "hf" and model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
         raise BadInput(f"policy: no model folder {model!r}")
+    if settings.kind == "hf" and model != "smollm2" and Path(model).exists() and not (Path(model) / "config.json").is_file():
+        raise BadInput(f"policy: model {model!r} is no folder of a model, which holds a config.json")
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
+    """Raise BadInput where this machine has no such device."""
+    if device == "cpu":
+        return
     import torch
 
     kind, _, number = device.partition(":")

@@ -20,6 +20,7 @@ from bpo.errors import BadInput, choose, scalar
 from bpo.files import to_json
 from bpo.policies import lora, prefix_sharing
 from bpo.policies.decode import ActionDecoder, FreeDecoder, TrieDecoder, write
+from bpo.policies.features import by_budget, last_states
 from bpo.policies.net import Net
 from bpo.policies.prefix_cache import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.prompts import STYLES, Context
@@ -182,22 +183,24 @@ class LMPolicy:
         for i in wanted:
             first.setdefault(contexts[i].ids, i)
         wanted = sorted(wanted, key=lambda i: (len(contexts[i].ids), first[contexts[i].ids], i))
-        return [[wanted[k] for k in group] for group in _by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
+        return [[wanted[k] for k in group] for group in by_budget([len(contexts[i].ids) for i in wanted], self.batch_tokens)]
 
     def _act_group(self, group: list[int], contexts, decoders, rngs, prefilled: list[int], computed: list[int]) -> None:
         texts = [contexts[i].ids + decoders[i].start for i in group]
-        place = {ids: row for row, ids in enumerate(dict.fromkeys(texts))}
+        # Rows that lack as many tokens lie side by side, so that they can be read with little padding.
+        unread = {ids: len(ids) - self._store.known(ids) for ids in texts}
+        place = {ids: row for row, ids in enumerate(sorted(unread, key=unread.__getitem__))}
         at = [place[ids] for ids in texts]
         if self._net.kv_shape is None:
             rows = PlainRows(self._net, list(place))
         else:
             rows = CachedRows(self._net, self._store, list(place))
-        logits, unread = rows.read()
+        logits, counts = rows.read()
         written = write(rows, logits, at, [decoders[i] for i in group], [rngs[i] for i in group], self.temperature)
         for i, row, count in zip(group, at, written, strict=True):
-            prefilled[i] = max(unread[row] - len(decoders[i].start), 0)
-            computed[i] = unread[row] + count
-            unread[row] = 0  # the others that stand in this row found it read
+            prefilled[i] = max(counts[row] - len(decoders[i].start), 0)
+            computed[i] = counts[row] + count
+            counts[row] = 0  # the others that stand in this row found it read
 
     def decide(self, context: Context, action: str) -> Decision:
         """The decision that writes `action` here, without a forward pass: log-probabilities of its choices are nan.
@@ -233,7 +236,10 @@ class LMPolicy:
         self._net.check_length(max(map(len, rows)))
         where = [(row_of[step], len(steps[step][0].ids) + j - 1) for step, j in places]
         planned = self._plan(rows)
-        if planned is not None:
+        if self._reads_itself:
+            planned = planned or prefix_sharing.plan(rows, max(map(len, rows)) + 1)
+            logits = self._net.logits(self._net.own.states(planned, where))
+        elif planned is not None:
             logits = prefix_sharing.staged(self._net, planned, where, self.batch_tokens)
         else:
             # Padding on the right is invisible to a causal model; a mask that hides it would only cost the fast attention path.
@@ -243,6 +249,11 @@ class LMPolicy:
         choices = [steps[step][1].choices[j] for step, j in places]
         owner = torch.tensor([step for step, _ in places], device=logits.device)
         return token_log_probs(logits, tokens, choices, self.temperature), owner
+
+    @property
+    def _reads_itself(self) -> bool:
+        """Whether training reads by our own forward pass: it knows nothing of activations that are not kept."""
+        return self._net.own is not None and not self.model.is_activation_checkpointing
 
     def tokens_read(self, steps: Sequence[Step]) -> int:
         """Tokens that `logprob` reads, batch by batch, to score these steps: what is shared, and read once, counts once."""
@@ -257,6 +268,9 @@ class LMPolicy:
         """How to read what sequences share once; None where each is better read by itself."""
         if not self.settings["share"] or self._net.kv_shape is None or self.model.is_activation_checkpointing:
             return None
+        if self._reads_itself:
+            # It pads next to nothing, so that reading once is cheaper wherever there is something to share.
+            return prefix_sharing.plan(rows)
         return prefix_sharing.best(rows, self.batch_tokens, self._net.pair_cost)
 
     def batches(self, steps: Sequence[Step]) -> list[list[int]]:
@@ -269,8 +283,19 @@ class LMPolicy:
             groups = prefix_sharing.together(rows, self.batch_tokens)
         else:
             order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
-            groups = [[order[k] for k in group] for group in _by_budget([len(rows[row]) for row in order], self.batch_tokens)]
+            groups = [[order[k] for k in group] for group in by_budget([len(rows[row]) for row in order], self.batch_tokens)]
         return [sorted(index for row in group for index in members[row]) for group in groups]
+
+    @property
+    def feature_size(self) -> int:
+        """Numbers per context in what `features` gives."""
+        return self._net.state_size
+
+    def features(self, contexts: Sequence[Context]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """The model's last states [n, feature_size] at the end of contexts, in float32, by groups of `batch_tokens` tokens."""
+        if torch.is_grad_enabled():
+            self._store.clear()  # the parameters are about to change
+        return last_states(self._net, [context.ids for context in contexts], self.batch_tokens)
 
     # --- parameters
 
@@ -379,13 +404,3 @@ def _listed(actions: tuple[str, ...] | None) -> tuple[str, ...]:
             "constrained writing needs a list of admissible actions, and this observation has none: use writing='free'"
         )
     return actions
-
-
-def _by_budget(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Consecutive positions of ascending `lengths` in groups with count x longest <= budget (or a single one)."""
-    groups: list[list[int]] = []
-    for k, length in enumerate(lengths):
-        if not groups or (len(groups[-1]) + 1) * length > budget:
-            groups.append([])
-        groups[-1].append(k)
-    return groups

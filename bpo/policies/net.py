@@ -6,6 +6,7 @@ import torch
 from transformers.cache_utils import DynamicLayer
 
 from bpo.errors import BadInput
+from bpo.policies.llama import Llama, llama
 from bpo.policies.lora import adapted
 
 
@@ -14,10 +15,12 @@ class Net:
 
     positions  most tokens of a sequence that the model can tell apart, None where there is no such number
     kv_shape   (2 x layers, heads, head size) if every layer keeps plain keys and values of one shape, else None
+    own        our forward pass of the model (see `llama`) where there is one that agrees with it, else None
     pair_cost  arithmetic of one token's attention to one other, relative to that of reading a token without attention
     """
 
     def __init__(self, model):
+        self._parameters = list(model.parameters())
         self.model = model.eval()  # no dropout, so that rollout and training see the same distribution
         self.positions = _positions(model.config.get_text_config())
         # Adapters stand around the model, inside of which their layers are.
@@ -27,6 +30,7 @@ class Net:
             out = model(input_ids=probe, attention_mask=torch.ones_like(probe), use_cache=True)
             self.kv_shape = _kv_shape(out.cache) if self._attention() in ("sdpa", "eager") else None
             self._split = self._can_split(probe, out.logits)
+            self.own = self._checked(llama(model), probe, out.logits) if self.kv_shape and self._split else None
         config = model.config.get_text_config()
         inner = sum(p.numel() for p in model.parameters()) - model.get_input_embeddings().weight.numel()
         self.pair_cost = 2 * config.hidden_size * config.num_hidden_layers / max(inner, 1)
@@ -47,6 +51,19 @@ class Net:
         head = self.model.get_output_embeddings()
         hidden = getattr(self._base(input_ids=probe, attention_mask=torch.ones_like(probe)), "last_hidden_state", None)
         return head is not None and hidden is not None and torch.allclose(head(hidden), logits, atol=1e-4, rtol=1e-4)
+
+    def _checked(self, own: Llama | None, probe: torch.Tensor, logits: torch.Tensor) -> Llama | None:
+        """Our forward pass, if it agrees with the model's."""
+        if own is None:
+            return None
+        buffer = torch.zeros(own.kv_shape[0], 1, own.kv_shape[1], probe.shape[1], own.kv_shape[2])
+        states = own.append(probe.tolist(), [0], buffer, self.version())
+        return own if torch.allclose(self.logits(states), logits[:, -1], atol=1e-4, rtol=1e-4) else None
+
+    @property
+    def state_size(self) -> int:
+        """Numbers per token in what `states_at` returns."""
+        return int(self.model.get_output_embeddings().weight.shape[1 if self._split else 0])
 
     def check_length(self, tokens: int) -> None:
         """Raise BadInput where a sequence of so many tokens is longer than the model can read."""
@@ -82,7 +99,7 @@ class Net:
 
     def version(self) -> tuple:
         """Changes when a parameter is written to (an optimiser step, a loaded state): what was cached before is stale."""
-        return sum(p._version for p in self.model.parameters()), sum(p.data_ptr() for p in self.model.parameters())
+        return sum(p._version for p in self._parameters), sum(p.data_ptr() for p in self._parameters)
 
 
 def _positions(config) -> int | None:

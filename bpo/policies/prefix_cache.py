@@ -89,6 +89,10 @@ class PrefixStore:
             node, inside = node.parent, len(node.parent.tokens)
         return Known(tuple(reversed(pieces)), length, state)
 
+    def known(self, ids: Ids) -> int:
+        """How many tokens of the sequence `ids` are stored."""
+        return self._walk(ids)[2]
+
     def put(self, ids: Ids, tensor: torch.Tensor, state: torch.Tensor) -> None:
         """Store what is new of the sequence `ids`, whose keys and values are `tensor`, and the state after its last token."""
         if not self.keeps:
@@ -298,8 +302,12 @@ class CachedRows:
     def _forward(self, tokens: Sequence[Ids]) -> torch.Tensor:
         """States after the last of the tokens that are appended to each row; that of a row without new tokens says nothing."""
         counts = [len(new) for new in tokens]
-        width = max(counts)
         ends = [length + count for length, count in zip(self._lengths, counts, strict=True)]
+        if self._net.own is not None:
+            states = self._net.own.append(tokens, self._lengths, self._buffer, self._net.version())
+            self._lengths = ends
+            return states
+        width = max(counts)
         device = self._buffer.device
         ids = torch.tensor([[*new, *[0] * (width - len(new))] for new in tokens], device=device)
         inside = torch.arange(width, device=device) < torch.tensor(counts, device=device)[:, None]

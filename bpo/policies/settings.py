@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -61,6 +61,8 @@ class WarmStart:
 
     games, demonstrations   different games, and demonstrations of each; different games matter more
     split                   split of the demonstrated games
+    per_seed                every seed of a run has a warm start of its own: other games, other weights, another order; else all
+                            seeds share one, made with `seed` and the first games of the split
     hesitation              probability, before every step, that the demonstrator looks around first (look, inventory, examine)
                             while the step limit leaves room: demonstrations that win but waste steps, as people's do
     vocab_size, size        of the tiny model and its tokenizer (a pretrained model brings its own)
@@ -79,3 +81,8 @@ class WarmStart:
     batch_size: Count = 16
     text_weight: Annotated[float, Ge(0.0)] = 0.5
     seed: Seed = 0
+    per_seed: bool = False
+
+    def of_run(self, seed: int) -> WarmStart:
+        """The recipe of a run with this seed."""
+        return replace(self, seed=(self.seed + seed) % 2**32) if self.per_seed else self

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from bpo.errors import BadInput
+from bpo.errors import BadInput, counted, listed, scalar, shown
 from bpo.files import write_atomically
 from bpo.finite import require_mass
 from bpo.policy import Decision
@@ -28,18 +29,23 @@ class TabularPolicy:
 
     def __init__(self, logits: Mapping[str, Sequence[float]] | None = None):
         self.logits = {
-            state: torch.tensor(row, dtype=torch.float64, requires_grad=True) for state, row in (logits or {}).items()
+            state: torch.tensor(_numbers(state, row), dtype=torch.float64, requires_grad=True)
+            for state, row in _mapping("logits", logits or {}).items()
         }
 
     @classmethod
     def bernoulli(cls, p: Mapping[str, float]) -> TabularPolicy:
         """Two actions with P(action 1 | state) = p[state]; the logits are (0, log p/(1-p))."""
+        for state, x in _mapping("p", p).items():
+            if not 0 < scalar(float, _plain(x), f"p[{state!r}]") < 1:
+                raise BadInput(f"p[{state!r}] is {x!r}; it must be a probability between 0 and 1")
         return cls({state: (0.0, float(np.log(x / (1 - x)))) for state, x in p.items()})
 
     @classmethod
     def uniform(cls, returns: Sequence[float], width: int = 2) -> TabularPolicy:
         """Zero logits in every inner state of the tree with these leaf returns."""
-        depth = round(np.log(len(returns)) / np.log(width)) if len(returns) > 0 and width > 1 else 0
+        listed("returns", returns, "a list with one number per leaf"), counted("width", width, 2)
+        depth = round(np.log(len(returns)) / np.log(width)) if len(returns) > 0 else 0
         if depth < 1 or width**depth != len(returns):
             raise BadInput(f"returns has {len(returns)} entries, which is not a power of the {width} actions")
         states = ["".join(map(str, s)) for d in range(depth) for s in itertools.product(range(width), repeat=d)]
@@ -62,6 +68,18 @@ class TabularPolicy:
 
     def batches(self, steps: Sequence[tuple[Observation, Decision]]) -> list[list[int]]:
         return [list(range(len(steps)))]
+
+    @property
+    def feature_size(self) -> int:
+        """Number of states that have a row."""
+        return len(self.logits)
+
+    def features(self, contexts: Sequence[Observation]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """One-hot rows [n, feature_size] of the states in order of their names; KeyError for a state without a row."""
+        number = {state: i for i, state in enumerate(sorted(self.logits))}
+        rows = torch.zeros(len(contexts), len(number), dtype=torch.float64)
+        rows[range(len(contexts)), [number[context.text] for context in contexts]] = 1.0
+        yield list(range(len(contexts))), rows
 
     def context_size(self, context: Observation) -> int:
         return context.step
@@ -92,9 +110,18 @@ class TabularPolicy:
         seal_folder(folder)
 
     def _row(self, context: Observation) -> torch.Tensor:
+        actions = context.actions
+        if actions is None:
+            raise BadInput("a table of logits is given a state in which any text is allowed; it needs listed actions")
         if context.text not in self.logits:
-            self.logits[context.text] = torch.zeros(len(context.actions or ()), dtype=torch.float64, requires_grad=True)
-        return self.logits[context.text]
+            self.logits[context.text] = torch.zeros(len(actions), dtype=torch.float64, requires_grad=True)
+        row = self.logits[context.text]
+        if len(row) != len(actions):
+            raise BadInput(
+                f"the policy has {len(row)} logits for the state {shown(context.text)}, in which the sandbox lists "
+                f"{len(actions)} actions: it was made for another sandbox, or texts do not tell the states of this one apart"
+            )
+        return row
 
     def _decide(self, context: Observation, uniform: float) -> Decision:
         log_probs = torch.log_softmax(self._row(context).detach(), 0).numpy()
@@ -113,3 +140,21 @@ class TabularPolicy:
             computed=1,
             entropies=(entropy,) if len(probs) > 1 else (),
         )
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{name} is {shown(value)}; it must be a mapping of the names of states")
+    return value
+
+
+def _numbers(state: str, row: Any) -> list[float]:
+    where = f"logits[{state!r}]"
+    numbers = [scalar(float, _plain(x), f"{where}[{place}]") for place, x in enumerate(listed(where, row, "a list of numbers"))]
+    if not numbers:
+        raise BadInput(f"{where} is []; it must have a number for each action")
+    return numbers
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

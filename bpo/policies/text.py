@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 # Half of a pair of code points, which no text holds: stands in for what is no text. Bytes that are not UTF-8 take others.
 NO_TEXT = "\ud800"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNKNOWN = "\ufffd"
+# Texts whose ids are kept.
+REMEMBERED = 4_096
 
 
 def shown(text: str) -> str:
@@ -38,8 +41,10 @@ class TextCodec:
         self._spelled = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
         self._literal = {i: token.content for i, token in added.items()}
         self._bytes = _byte_of() if _by_bytes(tokenizer) else None
+        # Sandboxes say the same things again and again.
+        self.encode = lru_cache(maxsize=REMEMBERED)(self._encode)
 
-    def encode(self, text: str) -> tuple[int, ...]:
+    def _encode(self, text: str) -> tuple[int, ...]:
         """The ids of `text`; what it spells stays text."""
         return tuple(self._tokenizer.encode(shown(text), add_special_tokens=False, split_special_tokens=True))
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bpo.cache import cache_dir, data_of, key_of
 from bpo.errors import BadInput
@@ -24,6 +26,9 @@ from bpo.sealed import is_whole
 
 # First words of actions that change nothing in a household; what a hesitant demonstrator does.
 IDLE = ("look", "inventory", "examine")
+
+# First integer of the key of the stream that draws the demonstrated games.
+GAMES = 9
 
 Demonstrate = Callable[[str, int], Sequence[str]]  # (task id, seed) -> winning actions
 
@@ -76,7 +81,7 @@ def demonstrations(
     """
     game = getattr(sandbox, "game", lambda task: task)
     episodes, games = [], 0
-    for task in sandbox.tasks(recipe.split):
+    for task in _in_order(sandbox.tasks(recipe.split), recipe):
         if games == recipe.games:
             break
         plays = [demonstrate(game(task), seed) for seed in range(recipe.demonstrations)]
@@ -91,6 +96,13 @@ def demonstrations(
     if games < recipe.games:
         raise BadInput(f"the recipe wants {recipe.games} games, split {recipe.split!r} has {games} that can be demonstrated")
     return episodes
+
+
+def _in_order(tasks: Sequence[str], recipe: WarmStart) -> Iterator[str]:
+    """The tasks that may be demonstrated: those of the split as they come, or in an order that the recipe's seed draws."""
+    if not recipe.per_seed:
+        return iter(tasks)
+    return (tasks[int(place)] for place in np.random.default_rng([GAMES, recipe.seed]).permutation(len(tasks)))
 
 
 def _play(sandbox: Sandbox, task: str, actions: Sequence[str], hesitation: float, rng: random.Random) -> Episode:

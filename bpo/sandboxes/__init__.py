@@ -51,6 +51,8 @@ def demonstration(name: str, options: Mapping[str, Any] | None = None) -> Demons
 
 def fork_check(name: str, games: int, steps: int, data: str | None) -> Walk:
     """What `bpo check-fork` walks in; the step limit is raised so that random walks are not cut short."""
+    if name in SANDBOXES:
+        spec(name)  # says what is wrong with a package's own, where something is
     found = SANDBOXES[choose("sandbox to walk in", name, [key for key, one in SANDBOXES.working().items() if one.walk])]
     if data is not None and "data" not in found.options:
         raise BadInput(f"--data {data!r}: the sandbox {name!r} reads no data")

@@ -15,12 +15,12 @@ Points = Sequence[tuple[float, float]]
 
 
 def learning_curves(
-    curves: Mapping[str, Sequence[Points]], *, target: float | None = None, xlabel: str = "updates", ylabel: str = "success"
+    curves: Mapping[str, Sequence[Points]], *, limit: float | None = None, xlabel: str = "updates", ylabel: str = "success"
 ) -> Any:
     """Success against what was spent: per label one thick line of means and one thin line per seed.
 
     curves   per label one list of (x, success) points per seed, all seeds with equally many points
-    target   a height to mark with a horizontal line
+    limit    where to draw a vertical line: the budget that all are compared at
     """
     figure, axes = _axes(6.4, 4.0)
     from matplotlib.ticker import EngFormatter
@@ -32,19 +32,16 @@ def learning_curves(
         count = min(len(points) for points in seeds)
         middle = [[sum(points[i][axis] for points in seeds) / len(seeds) for i in range(count)] for axis in (0, 1)]
         axes.plot(*middle, color=look.color, marker=look.marker, linestyle=look.line, markersize=5, label=_literal(label))
-    if target is not None:
-        axes.axhline(target, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), label="target")
+    if limit is not None:
+        axes.axvline(limit, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), label="compared up to here")
     axes.set(xlabel=_literal(xlabel), ylabel=_literal(ylabel))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 600000 tokens are 600k: long labels would overlap
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
     return figure
 
 
-def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: float | None, xlabel: str) -> Any:
-    """One line per label: a positive value with its interval, (value, low, high), on a logarithmic axis.
-
-    reference   where to draw a vertical line
-    """
+def intervals(rows: Mapping[str, tuple[float, float, float]], *, xlabel: str) -> Any:
+    """One line per label: a positive value with its interval, (value, low, high), on a logarithmic axis."""
     figure, axes = _axes(6.4, 0.6 + 0.38 * max(len(rows), 1))
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -52,8 +49,6 @@ def intervals(rows: Mapping[str, tuple[float, float, float]], *, reference: floa
         look = style(index)
         axes.plot([low, high], [index, index], color=look.color, linestyle="-", linewidth=2)
         axes.plot([value], [index], color=look.color, marker=look.marker, markersize=7)
-    if reference is not None:
-        axes.axvline(reference, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
     axes.set(xlabel=_literal(xlabel), xscale="log", ylim=(len(rows) - 0.5, -0.5))
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

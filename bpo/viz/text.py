@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bpo.credit import Credit
+from bpo.errors import counted, instance
 from bpo.printing import one_line
 from bpo.tree import ROOT, Tree
 
@@ -19,6 +20,12 @@ def tree_lines(tree: Tree, credit: Credit | None = None, width: int | None = Non
     given; without a sign where it sends no gradient); a leaf ends with its return G. Branch points are marked with *. Where a
     `width` is given, actions are shortened so that lines have at most as many characters, as far as `SHORTEST` allows.
     """
+    hint = ": grow gives a list of them and what they cost, so name one, like trees[0]"
+    instance("tree", tree, Tree, hint)
+    if credit is not None:
+        instance("credit", credit, Credit, ": a credit rule gives a list of them, one for each tree")
+    if width is not None:
+        counted("width", width)
     lines = [one_line(tree.task)]
 
     def walk(node: int, indent: str) -> None:

@@ -186,6 +186,8 @@ def test_forced_tokens_carry_no_gradient(make_policy):
 def test_packing_gives_each_trajectory_one_row(make_policy, monkeypatch):
     policy = make_policy()
     steps = [step for path in play(policy) for step in path]
+    ours, _ = policy.logprob(steps)
+    policy._net.own = None
     widths = []
     forward = policy._net.logits_at
     monkeypatch.setattr(policy._net, "logits_at", lambda ids, *a, **k: widths.append(tuple(ids.shape)) or forward(ids, *a, **k))
@@ -194,6 +196,7 @@ def test_packing_gives_each_trajectory_one_row(make_policy, monkeypatch):
     assert widths[0][0] == 6
     alone = [policy.logprob([step])[0] for step in steps]
     torch.testing.assert_close(values, torch.cat(alone), atol=1e-5, rtol=0)
+    torch.testing.assert_close(values, ours, atol=1e-5, rtol=0)
 
 
 def test_batches_cover_every_step_once_within_the_budget(make_policy):

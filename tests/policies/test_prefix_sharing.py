@@ -144,8 +144,9 @@ def forked(policy):
     return common + paths
 
 
+@pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("batch_tokens", [8192, 1024])
-def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypatch, batch_tokens):
+def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypatch, batch_tokens, own):
     used = []
     original = prefix_sharing.staged
     monkeypatch.setattr(prefix_sharing, "staged", lambda *given: used.append(1) or original(*given))
@@ -153,6 +154,8 @@ def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypa
     found = []
     for share in (True, False):
         policy = make_policy(share=share, batch_tokens=batch_tokens)
+        if not own:
+            policy._net.own = None
         steps = forked(policy)
         sequences, _ = pack([read_before(*step) for step in steps])
         apart, unique = sum(map(len, sequences)), prefix_sharing.plan(sequences, 1).unique
@@ -168,7 +171,7 @@ def test_a_policy_trains_the_same_with_and_without_sharing(make_policy, monkeypa
                 values.setdefault(group[i], []).append(value)
         gradient = torch.cat([p.grad.flatten() for p in policy.parameters()])
         found.append((np.concatenate([values[i] for i in sorted(values)]), gradient))
-    assert used
+    assert bool(used) != own
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-4)
     assert float((found[0][1] - found[1][1]).norm() / found[1][1].norm()) < 1e-3
 

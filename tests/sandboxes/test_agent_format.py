@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +12,8 @@ from hypothesis import strategies as st
 from bpo.sandboxes.shell import agent_format
 from bpo.sandboxes.shell.agent_format import commands
 from bpo.sandboxes.shell.limits import Result
+from bpo.sandboxes.shell.store import NOBODY, may_change_user
+from bpo.sandboxes.shell.workspace import ARGUMENT
 
 OPEN, README = "```mswea_bash_command\n", "cat > R.md <<'EOF'\n# Title\n```python\nx = 1\n```\nEOF"
 BARE = "cat > R.md <<'EOF'\n```\nx\n```\nEOF"
@@ -100,3 +105,37 @@ def test_what_is_handed_in_comes_back_to_the_byte_and_what_is_shown_is_text(data
     handed_in = agent_format.submission(result)
     assert handed_in.encode(errors="surrogateescape") == data
     agent_format.shown(result).encode()
+
+
+def test_a_command_that_bash_cannot_read_is_not_run():
+    assert agent_format.waits("echo " + "$(" * 5000 + "\n")
+    assert not agent_format.waits("echo one\necho two\n")
+
+
+def test_a_command_that_no_program_can_be_given_is_not_read_at_all(monkeypatch):
+    """Boxes refuse it, whatever is in it."""
+    monkeypatch.setattr(agent_format.subprocess, "run", None)
+    assert not agent_format.waits("cat <<A\n" * ARGUMENT)
+
+
+def test_the_shell_that_reads_a_command_outside_of_boxes_can_do_little(tmp_path, monkeypatch):
+    """It is asked what it is, by a program in its place: no root, no files, seconds and not minutes."""
+    tmp_path.chmod(0o777)
+    for folder in tmp_path.parents[:-1]:
+        folder.chmod(folder.stat().st_mode | 0o111)
+    ask = 'id -u >&2; ulimit -c >&2; ulimit -f >&2; ulimit -t >&2; ulimit -v >&2; echo x > "$0" || echo refused >&2'
+    seen = []
+    run = subprocess.run
+
+    def instead(words, **options):
+        asked = (*words[:2], words[2].replace("exec bash -n", ask), str(tmp_path / "written"))
+        seen.append(run(asked, **options))
+        return seen[-1]
+
+    monkeypatch.setattr(agent_format.subprocess, "run", instead)
+    agent_format.waits("echo one\necho two\n")
+    user, cores, written, seconds, memory, *rest = seen[0].stderr.decode().split("\n")
+    assert int(user) == (NOBODY if may_change_user() else os.geteuid())
+    assert (cores, written, seconds, memory) == ("0", "0", "5", "1048576")
+    assert not (tmp_path / "written").exists() or not (tmp_path / "written").read_bytes()
+    assert rest

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -82,7 +83,14 @@ def test_boxes_that_do_not_hold_everything_are_refused_unless_told(monkeypatch):
     assert tiers.chosen("landlock", allow_unsafe=True) == "landlock"
 
 
-LAYOUTS = ("venv", "venv behind a link", "versions behind a link", "copied program")
+LAYOUTS = (
+    "venv",
+    "venv behind a link",
+    "venv behind links in links",
+    "program behind links",
+    "versions behind a link",
+    "copied program",
+)
 
 
 @pytest.fixture
@@ -104,6 +112,17 @@ def layout(request, tmp_path):
     if request.param == "venv behind a link":
         (tmp_path / ".venv").symlink_to(place)
         return tmp_path / ".venv" / "bin" / "python"
+    if request.param == "venv behind links in links":
+        (tmp_path / "one").symlink_to(tmp_path / "two")
+        (tmp_path / "two").symlink_to(".")
+        (tmp_path / "deep").mkdir()
+        (tmp_path / "deep" / ".venv").symlink_to("../one/real")
+        return tmp_path / "deep" / ".venv" / "bin" / "python"
+    if request.param == "program behind links":
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "python").symlink_to("../python")
+        (tmp_path / "python").symlink_to(place / "bin" / "python")
+        return tmp_path / "bin" / "python"
     return place / "bin" / "python"
 
 
@@ -120,6 +139,38 @@ def test_an_environment_behind_links_runs_in_a_box_by_its_own_name(layout):
         (fork,) = box.fork()
         with fork:
             assert fork.execute((str(layout), "-c", "print(1)")).output == "1\n"
+
+
+@pytest.mark.skipif("overlay" not in WORKING, reason="overlay boxes do not work here")
+def test_whoever_listens_in_a_readable_folder_is_not_spoken_to(tmp_path):
+    """A read-only mount leaves sockets and pipes open, which the control shows: here they cannot be opened."""
+    for folder in (tmp_path, *tmp_path.parents[:-1]):
+        folder.chmod(folder.stat().st_mode | 0o111)
+    place = tmp_path / "shown" / "deep"
+    place.mkdir(parents=True)
+    (tmp_path / "link").symlink_to("shown")
+    os.mkfifo(place / "pipe")
+    with socket.socket(socket.AF_UNIX) as server, open(os.open(place / "pipe", os.O_RDWR | os.O_NONBLOCK), "rb") as pipe:
+        server.bind(str(place / "socket"))
+        server.listen()
+        server.setblocking(False)
+        for path in place.iterdir():
+            path.chmod(0o777)
+        speak = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('heard')"
+        outside = subprocess.run([sys.executable, "-c", speak, place / "socket"], capture_output=True, text=True, check=True)
+        assert outside.stdout == "heard\n"
+        server.accept()[0].close()
+        with open_workspace(None, [tmp_path / "link"], tier="overlay") as box:
+            for seen in (place, tmp_path / "link" / "deep"):
+                result = box.execute(("python3", "-c", speak, str(seen / "socket")))
+                assert (result.code, "heard" in result.output) == (1, False)
+                assert box.run(f"echo heard > {seen}/pipe || cat {seen}/pipe").code != 0
+            with pytest.raises(BlockingIOError):
+                server.accept()
+            assert not pipe.read(1)
+            # One that goes away does not keep a box from starting.
+            (place / "socket").unlink()
+            assert box.run(f"ls {place}").output == "pipe\n"
 
 
 @every_tier

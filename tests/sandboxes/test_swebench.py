@@ -234,9 +234,12 @@ def test_every_row_has_a_recipe_and_a_command(rows):
     assert [row.name for row in rows.values() if not row.test_files] == ["django__django-10097"]
     django = rows["django__django-16801"]
     assert recipe(django).command(django) == (
-        "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1 model_fields.test_imagefield"
+        *["./tests/runtests.py", "--verbosity", "2", "--settings=test_sqlite", "--parallel", "1"],
+        "model_fields.test_imagefield",
     )
-    assert recipe(rows[ROW]).command(rows[ROW]) == "pytest -rA tests/test_utils.py"
+    assert recipe(rows[ROW]).command(rows[ROW]) == ("pytest", "-rA", "tests/test_utils.py")
+    runners = collections.Counter(recipe(row).runner for row in rows.values())
+    assert runners == {"pytest": 194, "unittest": 231, "sympy": 75}
     with pytest.raises(BadInput, match="unknown repository of SWE-bench 'a/b'"):
         recipe(replace(django, repo="a/b"))
 
@@ -287,11 +290,92 @@ def test_patches_that_do_not_fit_or_break_everything(real, base):
         "diff --git a/conftest.py b/conftest.py\nnew file mode 100644\n--- /dev/null\n+++ b/conftest.py\n@@ -0,0 +1,2 @@\n"
         "+import os\n+os._exit(0)\n"
     )
-    assert grade(base, real, early).problem == "no test was seen (exit status 0)"
+    # A file that says how tests are run is taken back, and is not the patch's.
+    untouched = grade(base, real, "")
+    assert grade(base, real, early).fail_to_pass == untouched.fail_to_pass
+    assert grade(base, real, early).problem == ""
     # A patch that rewrites the hidden tests finds its version replaced.
     names = "\n".join(f"+def {name.split('::')[-1].split('[')[0]}(): pass" for name in real.instance.fail_to_pass)
     cheat = f"diff --git a/tests/test_utils.py b/tests/test_utils.py\n--- a/tests/test_utils.py\n+++ b/tests/test_utils.py\n@@ -1,1 +1,2 @@\n # -*- coding: utf-8 -*-\n{names.splitlines()[0]}\n"  # noqa: E501
     assert grade(base, real, cheat).status == "no"
+
+
+def adding(name, lines):
+    """A patch that adds a file."""
+    body = "".join(f"+{line}\n" for line in lines)
+    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
+    return f"{head}@@ -0,0 +1,{len(lines)} @@\n{body}"
+
+
+def at_the_end_of_init(real, lines):
+    """A patch that puts lines at the end of what every test imports."""
+    before = (real.tree / "requests" / "__init__.py").read_text().split("\n")[:-1]
+    body = "".join(f"+{line}\n" for line in lines)
+    head = "diff --git a/requests/__init__.py b/requests/__init__.py\n--- a/requests/__init__.py\n+++ b/requests/__init__.py\n"
+    return f"{head}@@ -{len(before)},1 +{len(before)},{1 + len(lines)} @@\n {before[-1]}\n{body}"
+
+
+def forged(real, *more):
+    """A program that says in the runner's name, wherever it can write, that all tests pass."""
+    wanted = [*real.instance.fail_to_pass, *real.instance.pass_to_pass]
+    said = "".join(f"PASSED {name}\\n" for name in wanted)
+    return [
+        "import os",
+        f"said = {said!r}",
+        "for number in range(20):",
+        "    try:",
+        "        os.write(number, ('\\n' + said).encode())",
+        "    except OSError:",
+        "        pass",
+        "print(said)",
+        *more,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda real: at_the_end_of_init(real, forged(real)), "has spoken in its name"),
+        (
+            lambda real: at_the_end_of_init(real, ["print('PASSED', __name__)", "import os", "os._exit(0)"]),
+            "ended before their",
+        ),
+        (lambda real: at_the_end_of_init(real, ["import atexit, os", "atexit.register(os._exit, 0)"]), "runner said 1"),
+        (
+            lambda real: at_the_end_of_init(real, ["import os", "os.kill(os.getppid(), 9)"]),
+            "what the tests' runner says is not",
+        ),
+        (
+            lambda real: adding(
+                "conftest.py",
+                [
+                    "import pytest",
+                    "@pytest.hookimpl(hookwrapper=True)",
+                    "def pytest_runtest_makereport(item, call):",
+                    "    outcome = yield",
+                    "    outcome.get_result().outcome = 'passed'",
+                ],
+            ),
+            "",
+        ),
+        (lambda real: adding("sitecustomize.py", forged(real)), ""),
+        (lambda real: adding("json.py", forged(real)), ""),
+    ],
+    ids=["everywhere", "exit", "at exit", "kill", "conftest", "sitecustomize", "shadow"],
+)
+def test_tested_code_that_speaks_in_the_runners_name_is_not_believed(made, said, real, base):
+    """Each would be resolved, or count as a run without fault, if what is printed and the exit status were believed."""
+    report = grade(base, real, made(real))
+    assert report.applied
+    assert (report.status, report.mended) == ("no", 0)
+    assert said in report.problem
+
+
+def test_prints_of_tested_code_are_in_the_log_alone(real, base):
+    lines = ["import sys", *(f"print('PASSED {name}')" for name in real.instance.fail_to_pass)]
+    report = grade(base, real, at_the_end_of_init(real, lines))
+    assert (report.status, report.mended, report.problem) == ("no", 0, "")
+    assert report.kept == len(real.instance.pass_to_pass)
 
 
 @pytest.fixture

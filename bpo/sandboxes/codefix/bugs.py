@@ -59,7 +59,7 @@ def generated(problems: Sequence[CodeProblem], difficulty: str, grader: Grader) 
     all its time.
     """
     choose("difficulty", difficulty, DIFFICULTIES)
-    path = cache_dir() / "codefix" / f"{_identity(problems, difficulty)}.json"
+    path = cache_dir("codefix") / f"{_identity(problems, difficulty)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".lock")):
         try:

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from bpo.errors import BadInput, choose, scalar
+from bpo.errors import BadInput, choose, require_text, scalar
 from bpo.files import lines
 from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.codefix import edits as editing
@@ -148,6 +148,7 @@ class CodeFix(Boxed):
     def step(self, action: str) -> Outcome:
         """Play one action; one that means nothing here changes nothing and costs a step."""
         session, state = self._running(), self._state
+        require_text("the action", action)
         if state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
         submitted = self._constrained(action) if session.repair else self._free(action)

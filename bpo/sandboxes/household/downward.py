@@ -17,6 +17,8 @@ import threading
 from importlib import metadata, util
 from pathlib import Path
 
+import numpy as np
+
 from bpo.cache import cache_dir
 from bpo.files import unfinished_file, writing
 from bpo.sealed import Damaged, read_sealed, write_sealed
@@ -82,10 +84,14 @@ class Downward:
 
     def atoms(self, state: int) -> list[str]:
         """Every atom of `state`, as `Atom name(args)` or `NegatedAtom name(args)`."""
+        return [name.decode("cp1252") for name in self.raw_atoms(state)]
+
+    def raw_atoms(self, state: int) -> list[bytes]:
+        """The same as the planner spells them."""
         self._lib.set_state_id(state)
         buffer = (_Atom * self._lib.get_state_size())()
         self._lib.get_state(buffer)
-        return [atom.name.decode("cp1252") for atom in buffer]
+        return np.frombuffer(buffer, f"S{ctypes.sizeof(_Atom)}").tolist()
 
 
 def acquire() -> Downward:

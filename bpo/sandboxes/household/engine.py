@@ -127,8 +127,9 @@ class Engine:
         """A name of the state that is equal in every process: a hash of its facts and of the planner's atoms."""
         if node.digest is None:
             with self._lock:
-                atoms = sorted(self._running().atoms(node.state))
-            node.digest = hashlib.blake2b(repr((sorted(node.delta), atoms)).encode(), digest_size=16).hexdigest()
+                atoms = sorted(self._running().raw_atoms(node.state))
+            facts = repr(sorted(node.delta)).encode()
+            node.digest = hashlib.blake2b(b"\n".join([facts, *atoms]), digest_size=16).hexdigest()
         return node.digest
 
     def _running(self) -> downward.Downward:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
+from typing import NamedTuple
 
 from bpo.errors import BadInput
 
@@ -38,6 +39,18 @@ class Action:
 class _Rule:
     text: str
     condition: str
+
+
+# Kinds of symbols: a text, a rule's name, a list of what `inner` gives, an expression, `inner` for every answer to a query.
+_TEXT, _RULE, _LIST, _EVAL, _GIVEN = range(5)
+
+
+class _Symbol(NamedTuple):
+    """A part of a template: what `value` says by its kind."""
+
+    kind: int
+    value: str
+    inner: _Symbol | None = None
 
 
 class World:
@@ -109,26 +122,21 @@ class Grammar:
         """Whether the template's text depends on the mapping and on unchanging facts alone, so that it can be kept."""
         return all(_static(symbol, changing) for symbol in _parse_template(template))
 
-    def _evaluate(self, symbol, world: World, facts: Facts, mapping) -> str:
-        from textworld.envs.pddl import textgen
-
-        if isinstance(symbol, textgen.TerminalSymbol):
-            return str(symbol)
-        if isinstance(symbol, textgen.NonterminalSymbol):
-            return self.write(self._choose(str(symbol), world, facts, mapping), world, facts, mapping)
-        if isinstance(symbol, textgen.ListSymbol):
-            return self._list(self._items(symbol.symbol, world, facts, mapping), world, facts, mapping)
+    def _evaluate(self, symbol: _Symbol, world: World, facts: Facts, mapping) -> str:
+        if symbol.kind == _TEXT:
+            return symbol.value
+        if symbol.kind == _RULE:
+            return self.write(self._choose(symbol.value, world, facts, mapping), world, facts, mapping)
+        if symbol.kind == _LIST:
+            return self._list(self._items(symbol.inner, world, facts, mapping), world, facts, mapping)
         return "".join(self._items(symbol, world, facts, mapping))
 
-    def _items(self, symbol, world: World, facts: Facts, mapping) -> list[str]:
-        from textworld.envs.pddl import textgen
-
-        if isinstance(symbol, textgen.EvalSymbol):
+    def _items(self, symbol: _Symbol, world: World, facts: Facts, mapping) -> list[str]:
+        if symbol.kind == _EVAL:
             names = {name: world.entities[thing] for (name, _), thing in mapping.items()}
-            return [str(eval(_compile(symbol.expression), {"__builtins__": {}}, names))]
-        given = symbol.given
-        found = world.answers(given, facts, mapping) if given else [mapping]
-        return [self._evaluate(symbol.expression, world, facts, answer) for answer in found]
+            return [str(eval(_compile(symbol.value), {"__builtins__": {}}, names))]
+        found = world.answers(symbol.value, facts, mapping) if symbol.value else [mapping]
+        return [self._evaluate(symbol.inner, world, facts, answer) for answer in found]
 
     def _list(self, items: list[str], world: World, facts: Facts, mapping) -> str:
         if not items:
@@ -145,22 +153,34 @@ class Grammar:
         raise BadInput(f"the grammar has no applicable rule for '#{name}#'")
 
 
-def _static(symbol, changing: frozenset[str]) -> bool:
-    from textworld.envs.pddl import textgen
-
-    if isinstance(symbol, textgen.ListSymbol):
-        return _static(symbol.symbol, changing)
-    if isinstance(symbol, textgen.ConditionalSymbol):
-        names = {name for name, _ in _parse_query(symbol.given)} if symbol.given else set()
-        return not names & changing and _static(symbol.expression, changing)
-    return isinstance(symbol, textgen.TerminalSymbol | textgen.EvalSymbol)
+def _static(symbol: _Symbol, changing: frozenset[str]) -> bool:
+    if symbol.kind == _LIST:
+        return _static(symbol.inner, changing)
+    if symbol.kind == _GIVEN:
+        names = {name for name, _ in _parse_query(symbol.value)} if symbol.value else set()
+        return not names & changing and _static(symbol.inner, changing)
+    return symbol.kind in (_TEXT, _EVAL)
 
 
 @lru_cache(maxsize=4096)
-def _parse_template(template: str) -> tuple:
+def _parse_template(template: str) -> tuple[_Symbol, ...]:
     from textworld.envs.pddl import textgen
 
-    return tuple(textgen._parse_and_convert(template, rule_name="symbols"))
+    return tuple(_converted(symbol) for symbol in textgen._parse_and_convert(template, rule_name="symbols"))
+
+
+def _converted(symbol) -> _Symbol:
+    from textworld.envs.pddl import textgen
+
+    if isinstance(symbol, textgen.TerminalSymbol):
+        return _Symbol(_TEXT, str(symbol))
+    if isinstance(symbol, textgen.NonterminalSymbol):
+        return _Symbol(_RULE, str(symbol))
+    if isinstance(symbol, textgen.ListSymbol):
+        return _Symbol(_LIST, "", _converted(symbol.symbol))
+    if isinstance(symbol, textgen.EvalSymbol):
+        return _Symbol(_EVAL, symbol.expression)
+    return _Symbol(_GIVEN, symbol.given or "", _converted(symbol.expression))
 
 
 @lru_cache(maxsize=1024)

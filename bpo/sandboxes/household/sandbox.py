@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from bpo.errors import BadInput, at_least, require, scalar
+from bpo.errors import BadInput, at_least, counted, require, require_text, scalar, shown
 from bpo.sandbox import Observation, Outcome, SnapshotError
 from bpo.sandboxes.household import engines
 from bpo.sandboxes.household.engine import Engine, EngineState
@@ -99,8 +99,8 @@ class Household:
         """The game behind a task id; BadInput if there is none."""
         if self._folder:
             return self._folder.game(task)
-        if not task.startswith(f"{self.difficulty}/"):
-            raise BadInput(f"unknown task {task!r}: ids of this sandbox look like '{self.difficulty}/train/000123'")
+        if not (isinstance(task, str) and task.startswith(f"{self.difficulty}/")):
+            raise BadInput(f"unknown task {shown(task)}: ids of this sandbox look like '{self.difficulty}/train/000123'")
         return generate(task)
 
     def layout_hash(self, task: str) -> str:
@@ -125,6 +125,7 @@ class Household:
     def step(self, action: str) -> Outcome:
         """Play one action."""
         episode = self._running()
+        require_text("the action", action)
         if self._done:
             raise RuntimeError("this episode is over; call reset or restore before the next step")
         node, raw = episode.engine.step(self._node, action.strip())
@@ -157,6 +158,8 @@ class Household:
 
     def resume(self, portable: PortableHousehold) -> Observation:
         """Start the episode of a portable state and go there; exact in any instance or process."""
+        if not isinstance(portable, PortableHousehold):
+            raise SnapshotError(f"a portable household state is needed, not {shown(portable)}")
         self.reset(portable.task)
         engine, node, raw = self._episode.engine, self._node, self._raw
         for action in portable.actions:
@@ -169,7 +172,7 @@ class Household:
         """`n` independent sandboxes at the present state; they share the loaded game, not the episode."""
         episode = self._running()
         forks = []
-        for _ in range(n):
+        for _ in range(counted("the number of forks", n)):
             other = object.__new__(Household)
             other.__dict__.update(self.__dict__)
             other._episode = _Episode(episode.game, engines.borrow(episode.game.text))

@@ -8,7 +8,8 @@ import subprocess
 from dataclasses import dataclass
 
 from bpo.sandboxes.shell.limits import Result
-from bpo.sandboxes.shell.workspace import Workspace
+from bpo.sandboxes.shell.store import NOBODY, may_change_user
+from bpo.sandboxes.shell.workspace import ARGUMENT, Workspace
 
 # A command that prints this line first, and succeeds, hands in the rest of what it prints.
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -18,6 +19,9 @@ COMMAND = "mswea_bash_command"
 LONGEST, HEAD, TAIL = 10_000, 5_000, 5_000
 # What bash says of a command that ends too early.
 UNFINISHED = (b"delimited by end-of-file", b"unexpected EOF while looking for", b"unexpected end of file")
+# Reads a command without running it: no cores, no files, seconds of the processor, KiB of memory.
+READER = ("bash", "-c", "ulimit -c 0 -f 0 -t 5 -v 1048576 && exec bash -n")
+PATIENCE = 20.0
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\n]*?)[ \t\r]*")
 
 
@@ -87,14 +91,19 @@ def waits(command: str) -> bool:
     """Whether a command ends before it is finished: in a here-document, a quotation or a block.
 
     The shell would run what comes before, and half a here-document too. It is asked to read the command without running it,
-    where one line could leave anything done.
+    where one line could leave anything done. That shell is outside of boxes, and reads what an agent wrote: it has little time
+    and memory, writes nothing, and is nobody's where this process is root's. What it cannot read waits.
     """
-    if "\n" not in command and "<<" not in command:
+    if ("\n" not in command and "<<" not in command) or len(command) >= ARGUMENT:
         return False
+    nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if may_change_user() else {}
     variables = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     script = command.encode(errors="surrogateescape")
-    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, env=variables, check=False)
-    return any(words in done.stderr for words in UNFINISHED)
+    try:
+        done = subprocess.run(READER, input=script, capture_output=True, env=variables, cwd="/", timeout=PATIENCE, **nobody)
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode < 0 or any(words in done.stderr for words in UNFINISHED)
 
 
 def played(workspace: Workspace, command: str, seconds: float | None = None) -> Result:

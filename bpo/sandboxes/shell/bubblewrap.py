@@ -40,6 +40,7 @@ class View:
 
     mounts    overlays;  shared  a folder of the layer that is /dev/shm, so that what lies there is counted with the rest
     readable  folders at their own paths, by (where they are, where they are seen);  hidden  folders that are seen as empty
+    doors     sockets and pipes in `readable`, by (where they are, where they are seen): none can be opened
     links     (where, what they say);  folder  where the command starts
     """
 
@@ -47,6 +48,7 @@ class View:
     shared: Path
     readable: Sequence[tuple[str, str]]
     hidden: Sequence[str]
+    doors: Sequence[tuple[str, str]]
     links: Sequence[tuple[str, str]]
     folder: str
 
@@ -105,6 +107,9 @@ class Bubblewrap:
                 wrap += ["--bind", str(at), mount.at]
         for path, seen in view.readable:
             wrap += ["--ro-bind", shown[path], seen]
+        for path, seen in view.doors:
+            # One that has gone has no place to be hidden at.
+            wrap += ["--ro-bind", "/dev/null", seen] if os.path.lexists(path) else []
         for path, target in view.links:
             wrap += ["--symlink", target, path]
         for path in view.hidden:
@@ -147,8 +152,11 @@ def _as_user(store: LayerStore, private: Mapping[str, str], command: Sequence[st
     leave = [str(host.program("setpriv")), f"--reuid={store.user}", f"--regid={store.group}", "--clear-groups", "--", *command]
     if not private:
         return leave
-    for path in private.values():
-        os.makedirs(path, exist_ok=True)
+    for path, at in private.items():
+        if os.path.isdir(path):
+            os.makedirs(at, exist_ok=True)
+        else:
+            Path(at).touch()
     mounts = [f"{host.program('mount')} --bind {shlex.quote(path)} {at}" for path, at in private.items()]
     script = " && ".join([*mounts, 'exec "$@"'])
     return [str(host.program("unshare")), "-m", "--propagation", "private", "--", "/bin/sh", "-c", script, "sh", *leave]

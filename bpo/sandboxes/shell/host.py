@@ -74,7 +74,8 @@ def system() -> Iterable[tuple[str, str | None]]:
 class Shown:
     """Folders that boxes may read, and folders in them or in the system's that they see as empty.
 
-    places  (the folder without links, where a box sees it): a folder that is reached through a link is seen at both paths
+    places  (the folder without links, where a box sees it): a folder that is reached through a link is seen at both paths,
+            and a program in /tmp that is a link at the link's
     links   (where it is, what it says), on the way to programs
     """
 
@@ -85,7 +86,7 @@ class Shown:
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders themselves."""
-        return tuple(dict.fromkeys(real for real, _ in self.places))
+        return tuple(dict.fromkeys(real for real, _ in self.places if os.path.isdir(real)))
 
 
 def shown(paths: Sequence[str | os.PathLike], hidden: Sequence[str | os.PathLike] = ()) -> Shown:
@@ -107,10 +108,33 @@ def shown(paths: Sequence[str | os.PathLike], hidden: Sequence[str | os.PathLike
     masked = tuple(dict.fromkeys(os.path.realpath(path) for path in hidden if os.path.isdir(path)))
     seen = [*(place for _, place in places), *SYSTEM]
     apart = {link: target for link, target in ways.items() if not any(link.startswith(one + os.sep) for one in seen)}
-    # A link in /tmp would become a part of the state: there, the folder itself is seen under the link's name.
+    # A link in /tmp would become a part of the state: there, the folder or program itself is seen under the link's name.
     kept = tuple((link, target) for link, target in apart.items() if not link.startswith("/tmp/"))
-    places += [(os.path.realpath(link), link) for link in apart if link.startswith("/tmp/") and os.path.isdir(link)]
+    places += [(os.path.realpath(link), link) for link in apart if link.startswith("/tmp/") and os.path.exists(link)]
     return Shown(tuple(dict.fromkeys(places)), masked, kept)
+
+
+def doors(places: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Sockets and pipes of the host's in these places, and where boxes see them: whoever listens there could be spoken to.
+
+    A read-only mount does not close them. Those that are made later are not found.
+    """
+    found = []
+    for real, seen in places:
+        waiting = [(real, seen)] if os.path.isdir(real) else []
+        while waiting:
+            folder, shown_as = waiting.pop()
+            try:
+                entries = list(os.scandir(folder))
+            except OSError:
+                continue  # nobody can look in, or it has gone
+            for entry in entries:
+                # By the kind that the folder tells: no file is looked at but those of another kind.
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, f"{shown_as}/{entry.name}"))
+                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                    found.append((entry.path, f"{shown_as}/{entry.name}"))
+    return tuple(dict.fromkeys(found))
 
 
 def parts(path: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:

@@ -35,6 +35,7 @@ class OverlayTier:
 
     def __init__(self, store: LayerStore, base: Path, program: Bubblewrap, shown: host.Shown, folder: str):
         self.store, self.base, self.shown, self.folder = store, base, shown, folder
+        self.doors = host.doors(shown.places)
         self.program = program
         self.origin = program.origin
         self.filter = syscalls.compiled(self.name)
@@ -86,7 +87,7 @@ class OverlayTier:
         # Into a folder that a command has closed to its own user, no other can start.
         mode = os.stat(layer.folder / TREE).st_mode
         start = self.folder if mode & stat.S_IRUSR and mode & stat.S_IXUSR else "/"
-        view = View(mounts, shared, self.shown.places, self.shown.hidden, self.shown.links, start)
+        view = View(mounts, shared, self.shown.places, self.shown.hidden, self.doors, self.shown.links, start)
         with BoxGate(self.filter) as gate:
             arguments = self.program.arguments(self.store, view, variables, limits, command, gate)
             process = Process(arguments, stdin, gate.fds, gate=gate)

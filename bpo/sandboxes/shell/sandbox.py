@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
-from bpo.errors import BadInput, choose, scalar
+from bpo.errors import BadInput, choose, require_text, scalar
 from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.shell import agent_format, demo_tree
 from bpo.sandboxes.shell.boxed import Boxed
@@ -104,6 +104,7 @@ class Shell(Boxed):
     def step(self, action: str) -> Outcome:
         """Run one command."""
         self._running()
+        require_text("the action", action)
         if self._state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
         result = agent_format.played(self._workspace, action)

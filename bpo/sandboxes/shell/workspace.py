@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Protocol
 
-from bpo.errors import BadInput
+from bpo.errors import BadInput, counted
 from bpo.sandbox import SnapshotError
 from bpo.sandboxes.shell import host, layers, shells
 from bpo.sandboxes.shell.launch import Failure
@@ -172,7 +172,7 @@ class Workspace:
     def fork(self, n: int = 1) -> list[Workspace]:
         """`n` workspaces at the present state, independent of this one and of each other."""
         snapshot = self.snapshot()
-        forks = [Workspace(self._tier, self.habits, self._family) for _ in range(n)]
+        forks = [Workspace(self._tier, self.habits, self._family) for _ in range(counted("the number of forks", n))]
         for each in forks:
             each.restore(snapshot)
         return forks

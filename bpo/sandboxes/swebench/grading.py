@@ -1,24 +1,43 @@
-"""Whether a patch repairs an instance: its tests are run in a box that is thrown away, and what they print is read."""
+"""Whether a patch repairs an instance: its tests are run in a box that is thrown away, and what their runner tells is read.
+
+What a runner tells has the form of what it prints, so that names are those of SWE-bench's harness, but goes by a channel that
+nothing else writes to (see `witness`).
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from bpo.errors import BadInput
+from bpo.reading import from_json, typed
 from bpo.sandboxes.shell import Limits, Workspace, open_workspace
 from bpo.sandboxes.shell.limits import MiB, Result
 from bpo.sandboxes.shell.tiers import FOLDER, chosen
-from bpo.sandboxes.swebench import logs
+from bpo.sandboxes.swebench import logs, witness
 from bpo.sandboxes.swebench.environments import Prepared
-from bpo.sandboxes.swebench.hidden import SUBMODULE, place
-from bpo.sandboxes.swebench.instances import Instance
+from bpo.sandboxes.swebench.hidden import FILE, LINK, PROGRAM, SUBMODULE, Entry, place
+from bpo.sandboxes.swebench.instances import Instance, touched
 
 LIMITS = Limits(seconds=60, memory=4096 * MiB, disk=2048 * MiB, processes=128, output=64 * MiB)
 TEST_SECONDS = 1800.0
 # Where a patch is put while it is applied; outside the tree.
 PATCH = "/tmp/submission.patch"
+# The program that a box is given.
+WITNESS = Path(witness.__file__).read_text()
+# Files that say how tests are run, by name and by path. Those of a patch do not count, unless the row's own repair has them.
+RUNS_BY_NAME = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "sitecustomize.py")
+RUNS_BY_PATH = (
+    "bin/get_sympy.py",
+    "bin/test",
+    "sympy/testing/runtests.py",
+    "sympy/utilities/runtests.py",
+    "tests/runtests.py",
+)
 # Tried in this order, as SWE-bench's harness does.
 WAYS = (
     f"git apply --verbose {PATCH}",
@@ -35,7 +54,7 @@ class SuiteReport:
     fail_to_pass  status of each test that the repair must mend, "MISSING" where it was not seen; pass_to_pass: of those that
                   it must not break
     problem       why the run does not count, empty where it does
-    log           what was printed
+    log           what was printed, which no verdict depends on
     """
 
     applied: bool
@@ -92,7 +111,7 @@ def fits(tier: str) -> None:
 
 
 def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST_SECONDS) -> SuiteReport:
-    """Apply a patch to a fork of the untouched tree, put the hidden tests into it, run them, read what they print.
+    """Apply a patch to a fork of the untouched tree, put the hidden tests into it, run them, read what their runner tells.
 
     An empty patch is graded too, for what the tests say without any, and cannot count as applied.
     """
@@ -102,14 +121,67 @@ def grade(base: Workspace, prepared: Prepared, patch: str, seconds: float = TEST
         if patch.strip() and not applied:
             return _report(prepared.instance, {}, False, "the patch does not apply")
         try:
+            place(fork, *_runner_files(fork, prepared))
             place(fork, prepared.hidden, prepared.removed)
         except (BadInput, RuntimeError) as error:
             # The patch has put something else where the folder of a test is.
             return _report(prepared.instance, {}, applied, str(error))
         names = [name for name, entry in prepared.hidden.items() if entry.kind != SUBMODULE]
-        result = fork.judge(("bash", "-c", prepared.recipe.command(prepared.instance, names)), seconds)
-    statuses = prepared.recipe.parser(result.output)
-    return _report(prepared.instance, statuses, applied, _problem(result, statuses), result.output)
+        command = prepared.recipe.command(prepared.instance, names)
+        python = str(prepared.environment / "bin" / "python")
+        told = (python, "-I", "-c", witness.BEGIN, WITNESS, prepared.recipe.runner, *command)
+        result = fork.judge(told, seconds)
+    found = _told(result)
+    statuses = prepared.recipe.parser("\n".join(found.lines))
+    problem = found.problem or _problem(found.code, statuses)
+    return _report(prepared.instance, statuses, applied, problem, found.log)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `witness` says of a test run: lines as the runner prints them, the log, the exit status, and what is wrong."""
+
+    lines: tuple[str, ...]
+    log: str
+    code: int
+    problem: str
+
+
+def _told(result: Result) -> Told:
+    if result.ended != "exit":
+        return Told((), "", result.code, result.note)
+    try:
+        return typed(Told, from_json(result.output, "what the tests' runner says", halves=True), "what the tests' runner says")
+    except BadInput as error:
+        # Its process was ended by the tests', which may send signals.
+        return Told((), "", result.code, f"{error} (exit status {result.code})")
+
+
+def _runner_files(fork: Workspace, prepared: Prepared) -> tuple[dict[str, Entry], list[str]]:
+    """The files of the base commit that say how tests are run, and the names of those that a patch has added."""
+    own, base = {*touched(prepared.instance.patch)}, _runner_files_of(prepared.tree)
+    kept = {name: entry for name, entry in base.items() if name not in own}
+    by_name = " -o ".join(f"-name {name}" for name in RUNS_BY_NAME)
+    found = fork.run(f"find . -path ./.git -prune -o '(' {by_name} ')' -print0 && printf '%s\\0' {' '.join(RUNS_BY_PATH)}")
+    there = {name.removeprefix("./") for name in found.output.split("\0") if name}
+    return kept, sorted(there - own - kept.keys())
+
+
+@cache
+def _runner_files_of(tree: Path) -> dict[str, Entry]:
+    """The files of a tree that say how tests are run, by name."""
+    found = {}
+    for folder, folders, names in os.walk(tree):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for path in (Path(folder, name) for name in sorted(names)):
+            name = str(path.relative_to(tree))
+            if path.name not in RUNS_BY_NAME and name not in RUNS_BY_PATH:
+                continue
+            if path.is_symlink():
+                found[name] = Entry(LINK, os.fsencode(os.readlink(path)))
+            elif path.is_file():
+                found[name] = Entry(PROGRAM if path.stat().st_mode & 0o100 else FILE, path.read_bytes())
+    return found
 
 
 def _applied(fork: Workspace, patch: str) -> bool:
@@ -122,14 +194,12 @@ def _applied(fork: Workspace, patch: str) -> bool:
     return any(fork.run(way if number == 0 else f"{undo} && {way}").code == 0 for number, way in enumerate(WAYS))
 
 
-def _problem(result: Result, statuses: Mapping[str, str]) -> str:
-    if result.ended != "exit":
-        return result.note
+def _problem(code: int, statuses: Mapping[str, str]) -> str:
     if not statuses:
-        return f"no test was seen (exit status {result.code})"
-    if result.code and not {logs.FAILED, logs.ERROR} & set(statuses.values()):
+        return f"no test was seen (exit status {code})"
+    if code and not {logs.FAILED, logs.ERROR} & set(statuses.values()):
         # Tests that end the runner's process early would look like success.
-        return f"the tests ended with exit status {result.code}, though none of them failed"
+        return f"the tests ended with exit status {code}, though none of them failed"
     return ""
 
 

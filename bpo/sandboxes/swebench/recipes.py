@@ -47,13 +47,18 @@ class BuildRecipe:
     isolated: bool = True
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, instance: Instance, changed: Sequence[str] | None = None) -> str:
-        """The bash command that runs an instance's tests: those among the changed files, None: of its test patch's."""
+    @property
+    def runner(self) -> str:
+        """Who runs the tests, by the names that `witness` has for them."""
+        return {DJANGO: "unittest", SYMPY: "sympy"}.get(self.test, "pytest")
+
+    def command(self, instance: Instance, changed: Sequence[str] | None = None) -> tuple[str, ...]:
+        """The command that runs an instance's tests: those among the changed files, None: of its test patch's."""
         files = instance.test_files if changed is None else run_as_tests(changed)
         if self.test == DJANGO:
             # Its runner takes modules below tests/.
             files = tuple(path.removesuffix(".py").removeprefix("tests/").replace("/", ".") for path in files)
-        return " ".join([self.test, *map(shlex.quote, files)])
+        return (*shlex.split(self.test), *files)
 
 
 _DJANGO = BuildRecipe("3.6", DJANGO, logs.django, required=("tests/requirements/py3.txt",))

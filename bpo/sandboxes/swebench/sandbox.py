@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bpo.errors import BadInput, choose, scalar
+from bpo.errors import BadInput, choose, require_text, scalar
 from bpo.files import expanded
 from bpo.sandbox import Observation, Outcome
 from bpo.sandboxes.shell import agent_format
@@ -124,6 +124,7 @@ class SweBench(Boxed):
     def step(self, action: str) -> Outcome:
         """Play one turn."""
         session, workspace = self._running(), self.workspace
+        require_text("the action", action)
         if self._state.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
         found = agent_format.commands(action) if self.fenced else [action]

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bpo.errors import BadInput, at_least, scalar, shown
+from bpo.errors import BadInput, at_least, choose, counted, scalar, shown
 from bpo.sandbox import Observation, Outcome, SnapshotError
 
 # Every task is the same tree; many ids, so that a batch can hold independent trees of different tasks.
 TASKS = tuple(f"tree-{i:02d}" for i in range(64))
+SPLITS = ("train", "panel", "valid_seen", "valid_unseen")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class ToyTree:
         self._episode = 0
 
     def tasks(self, split: str) -> tuple[str, ...]:
+        choose("split", split, SPLITS)
         return TASKS
 
     def reset(self, task: str) -> Observation:
@@ -79,6 +81,8 @@ class ToyTree:
 
     def restore(self, snapshot: ToySnapshot) -> Observation:
         self._alive()
+        if not isinstance(snapshot, ToySnapshot):
+            raise SnapshotError(f"a snapshot of a toy tree is needed, not {shown(snapshot)}")
         if snapshot.owner != id(self) or snapshot.episode != self._episode:
             raise SnapshotError("this snapshot belongs to another episode or to another sandbox")
         self._path = snapshot.path
@@ -86,7 +90,7 @@ class ToyTree:
 
     def fork(self, n: int) -> list[ToyTree]:
         forks = []
-        for _ in range(n):
+        for _ in range(counted("the number of forks", n)):
             fork = copy.copy(self)  # its leaves are checked already
             fork.reset(TASKS[0])
             fork._path = self._alive()

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from bpo.errors import BadInput, choose, scalar
+from bpo.errors import BadInput, choose, counted, require_text, scalar
 from bpo.files import expanded
 from bpo.sandbox import Observation, Outcome, SnapshotError
 from bpo.sandboxes.webshop import pages
@@ -172,6 +172,7 @@ class WebShop:
     def step(self, action: str) -> Outcome:
         """Play one action; white space around it, which free writing leaves there, does not matter."""
         session = self._running()
+        require_text("the action", action)
         if self.done:
             raise RuntimeError("this session is over; call reset or restore before the next step")
         self._state, self._steps = self._shop.advance(self._state, action.strip()), self._steps + 1
@@ -206,6 +207,8 @@ class WebShop:
 
     def resume(self, portable: PortableShop) -> Observation:
         """Start the session of a portable state and go there; exact in any instance or process."""
+        if not isinstance(portable, PortableShop):
+            raise SnapshotError(f"a portable shop state is needed, not {type(portable).__name__}")
         self.reset(portable.task)
         page, query, number, asin, options, opened, sub = portable.state
         options = tuple(tuple(pair) for pair in options)
@@ -216,7 +219,7 @@ class WebShop:
         """`n` independent sandboxes at the present state; they share the shop, which nothing changes."""
         session = self._running()
         forks = []
-        for _ in range(n):
+        for _ in range(counted("the number of forks", n)):
             other = object.__new__(WebShop)
             other.__dict__.update(self.__dict__)
             other._session = _ShopSession(session.task, session.goal)

@@ -17,7 +17,8 @@ os.environ.update(THREADS)  # before numpy and torch are imported
 import typer
 from rich.console import Console
 
-from bpo.cli import LARGEST_SEED, run_app, writable
+from bpo.cli import LARGEST_SEED, run_app
+from bpo.cli_paths import PATH, writable
 from bpo.errors import BadInput, require
 from bpo.preflight import check_run
 from bpo.printing import console as plain_console
@@ -36,8 +37,8 @@ app = typer.Typer(
 
 PresetOption = Annotated[str, typer.Option(help="smoke, quick, laptop, paper, or the path of a YAML file.")]
 SandboxOption = Annotated[str, typer.Option(help="A sandbox that the preset has a section for, like household or toy.")]
-RunsOption = Annotated[Path, typer.Option(help="Folder of the runs; finished ones are kept, interrupted ones go on.")]
-ResultsOption = Annotated[Path, typer.Option(help="Folder of tables and figures.")]
+RunsOption = Annotated[Path, typer.Option(help="Folder of the runs; finished ones are kept, interrupted ones go on.", **PATH)]
+ResultsOption = Annotated[Path, typer.Option(help="Folder of tables and figures.", **PATH)]
 FirstSeedOption = Annotated[
     int | None,
     typer.Option(help="As many seeds from here on, in place of the preset's: another table.", min=0, max=LARGEST_SEED),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import errno
 import json
@@ -14,7 +13,6 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
 from bpo.errors import BadInput, choose, scalar
 from bpo.files import to_json
@@ -24,6 +22,7 @@ from bpo.policies.features import by_budget, last_states
 from bpo.policies.net import Net
 from bpo.policies.prefix_cache import CachedRows, PlainRows, PrefixStore, pad
 from bpo.policies.prompts import STYLES, Context
+from bpo.policies.quiet import no_bars
 from bpo.policies.score import pack, read_before, token_log_probs
 from bpo.policies.settings import hub_name
 from bpo.policy import Decision
@@ -38,17 +37,16 @@ class LMPolicy:
 
     model, tokenizer   of `transformers`; the model needs sdpa or eager attention for its keys and values to be reused
     prompt             "transcript": append-only, one trajectory is one sequence. "windowed": rendered anew for each decision
-    writing            "constrained": token by token inside the trie of admissible actions, an exact normalised distribution
-                       over them. "free": until the line ends (transcript) or </action> (windowed), then parsed; writing that
-                       holds no action becomes the action "", which sandboxes answer with "Nothing happens."
+    writing            "constrained": token by token inside the trie of admissible actions, an exact normalised distribution.
+                       "free": until the line ends (transcript) or </action> (windowed), then parsed; without an action it is
+                       "", which sandboxes answer with "Nothing happens."
     temperature        divides the logits, in rollout and in training alike
     max_action_tokens  where free writing is cut off
     pause_tokens, pause_at   free writing pauses inside an action every so many tokens (0: never) and wherever one of these
                        texts has been written: a boundary where a tree can branch (its entropy is that of the next token)
     batch_tokens       most padded tokens in one forward pass; on a CPU, training is a third slower at 16,384
     cache_bytes        most memory for keys and values kept between two calls of `act`; 0 keeps none
-    share              train on what sequences share once, where that is cheaper (see `shared`); a model whose keys and values
-                       are not plain, or that recomputes activations (gradient checkpointing), is trained on each by itself
+    share              train on what sequences share once, where that is cheaper and the model allows it (see `prefix_sharing`)
 
     Errors: BadInput for unknown settings, and for constrained writing where an observation has no list of actions.
     """
@@ -336,7 +334,7 @@ class LMPolicy:
         """Write model (with adapters merged into its weights), tokenizer and settings into `folder`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        with _no_bars():
+        with no_bars():
             model = lora.merged(copy.deepcopy(self.model)) if lora.adapted(self.model) else self.model
             try:
                 model.save_pretrained(folder)
@@ -379,23 +377,11 @@ class LMPolicy:
         settings = (json.loads(saved.read_text()) if saved.exists() else {}) | settings
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=not hub)
-            with _no_bars():
+            with no_bars():
                 model = AutoModelForCausalLM.from_pretrained(str(folder), local_files_only=not hub)
         except (OSError, ValueError) as error:
             raise BadInput(f"cannot load a causal language model from {str(folder)!r}: {str(error).splitlines()[0]}") from error
         return cls.of(model, tokenizer, **settings)
-
-
-@contextlib.contextmanager
-def _no_bars() -> Iterator[None]:
-    """Keep transformers from drawing bars over ours while it reads or writes weights."""
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
 
 
 def _listed(actions: tuple[str, ...] | None) -> tuple[str, ...]:

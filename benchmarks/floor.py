@@ -41,8 +41,9 @@ from floor_figures import PASSES, ROWS, SQUARE, rate, report, sizes, work
 import bpo
 from bpo import update
 from bpo.config import load_preset
-from bpo.errors import BadInput
+from bpo.errors import BadInput, ToolError
 from bpo.files import to_json
+from bpo.git import git
 from bpo.policies.lm import LMPolicy
 from bpo.policies.prefix_sharing import plan
 from bpo.policies.score import pack, read_before
@@ -214,21 +215,21 @@ def checkout_of(place: str) -> Iterator[Path]:
     if (Path(place) / "bpo" / "__init__.py").is_file():
         yield Path(place).resolve()
         return
-    git = ["git", "-C", str(HERE)]
-    known = subprocess.run(
-        [*git, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{place}^{{commit}}"], capture_output=True
-    )
-    if known.returncode:
-        raise BadInput(f"--against is {place!r}; it must be a commit of this repository, or a folder that holds bpo/")
+    try:
+        git(HERE, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{place}^{{commit}}")
+    except ToolError:
+        raise BadInput(f"--against is {place!r}; it must be a commit of this repository, or a folder that holds bpo/") from None
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "checkout"
-        made = subprocess.run([*git, "worktree", "add", "--detach", str(tree), place], capture_output=True, text=True)
-        if made.returncode:
-            raise BadInput(f"commit {place!r} cannot be checked out: {made.stderr.strip().splitlines()[-1]}")
+        try:
+            git(HERE, "worktree", "add", "--detach", str(tree), place)
+        except ToolError as error:
+            raise BadInput(f"commit {place!r} cannot be checked out: {error}") from None
         try:
             yield tree.resolve()
         finally:
-            subprocess.run([*git, "worktree", "remove", "--force", str(tree)], capture_output=True, check=False)
+            with contextlib.suppress(ToolError):
+                git(HERE, "worktree", "remove", "--force", str(tree))
 
 
 def seconds(found: dict) -> float:

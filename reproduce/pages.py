@@ -16,10 +16,9 @@ from bpo.errors import BadInput
 from bpo.exact.by_method import exact_row, noise, relative_bias
 from bpo.files import write_atomically
 from bpo.methods import METHODS, SELECTORS, Method, build
-from reproduce.findings import of_set
-from reproduce.markdown import grid
+from reproduce.markdown import MEASURES, grid
 from reproduce.plan import ROOT
-from reproduce.words import NONE, plural, short, spread
+from reproduce.words import NONE, number, plural, short, spread, trained
 
 BLOCK = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- /table -->", re.DOTALL)
 
@@ -46,23 +45,30 @@ def fill_all(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 
 
 def brief(table: Mapping[str, Any]) -> str:
-    """The table in a few columns: the area of every comparison, and final success on the first and the last split."""
-    ends = list(dict.fromkeys([table["splits"][0], table["splits"][-1]]))
-    heads = ["row", *(f"area at {one['name']}, %" for one in table["sets"]), *(f"{short(split)}, %" for split in ends)]
-    rows = [
-        [
-            row["label"],
-            *(spread(one["areas"][row["label"]]) if row["label"] in one["areas"] else NONE for one in table["sets"]),
-            *(spread(row["success"][split]) for split in ends),
-        ]
-        for row in table["rows"]
-    ]
-    verdicts = [sentence for one in table["sets"] for sentence in of_set(table, one)[1:]]
+    """The table in a few columns: what an update used, the area of the first comparison a row is in, and final success."""
+    first, last = table["splits"][0], table["splits"][-1]
+    heads = ["row", "returns per task", "steps per update", "area, %", "compared at", f"{short(first)} at the end, %"]
+    rows = []
+    for row in trained(table):
+        one = next((one for one in reversed(table["sets"]) if row["label"] in one["areas"]), None)
+        returns = row["returns_per_tree"]["used"]
+        name = NONE if one is None else one["name"] if one["axis"] != "update" else f"{returns:.0f} returns"
+        area = spread(one["areas"][row["label"]]) if one else NONE
+        used = [f"{returns:.1f}", number(row["cost"]["env_steps"], ",.0f")]
+        rows.append([row["label"], *used, area, name, spread(row["success"][first])])
+    start = table["rows"][0]["success"]
+    outside = [_told(pair) for pair in table["pairs"] if pair["sign"]]
     said = (
         f"{plural(len(table['seeds']), 'seed')} with 95 % intervals; {table['scale']}. Area: mean success while training, on "
-        f"the tasks that are trained on. {' '.join(verdicts)}"
+        f"the tasks trained on. The warm start has {spread(start[first])} there and {spread(start[last])} on {short(last)} "
+        f"tasks. Of {len(table['pairs'])} differences by area or final success, outside the noise after Holm's correction: "
+        f"{'; '.join(outside) or 'none'}."
     )
     return f"{grid(heads, rows)}\n\n{said}"
+
+
+def _told(pair: Mapping[str, Any]) -> str:
+    return f"{pair['a']} minus {pair['b']}, {MEASURES[pair['measure']]} at {pair['set']}: {spread(pair, signed=True)}"
 
 
 def methods() -> str:

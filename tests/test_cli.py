@@ -112,7 +112,7 @@ def test_a_preset_is_checked_field_by_field(change, named, tmp_path):
     [
         ({"options": {"queries": "free"}}, "writing: free"),
         ({"options": {"max_steps": "8"}}, "max_steps is '8'"),
-        ({"options": {"splits": "field"}}, "split where splits is 'field': 'panel'"),
+        ({"options": {"splits": "field"}}, "split where splits is 'field': 'valid_seen'"),
         ({"options": {}, "policy": {"kind": "hf", "model": "/nope/model"}}, "policy.model is '/nope/model'"),
         ({"options": {}, "policy": {"kind": "hf", "model": ""}}, "policy.model is ''"),
         ({"options": {}, "policy": {"kind": "hf", "model": "smollm2", "dtype": "bf16"}}, "did you mean 'bfloat16'"),

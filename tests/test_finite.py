@@ -185,6 +185,7 @@ NO_FILES = {
     "bpo/sandboxes/webshop/pages.py",
     "bpo/tree_log.py",
     "bpo/lab/cells.py",
+    "bpo/sandboxes/swebench/witness.py",
     "bpo/lab/laboratory.py",
     "reproduce/collect.py",
     "reproduce/plan.py",

@@ -39,14 +39,19 @@ def test_a_page_shows_what_was_generated_and_nothing_else(tmp_path):
     assert (tmp_path / "README.md").read_text() == shown
 
 
-def test_the_brief_table_has_every_row_with_its_success_and_verdict():
+def test_the_brief_table_has_every_trained_row_with_its_area_and_success():
     table = json.loads((ROOT / "results" / "quick" / "table.json").read_text())
     lines = pages.brief(table).splitlines()
-    assert len(lines) == 2 + len(table["rows"]) + 2
-    for row, line in zip(table["rows"], lines[2:], strict=False):
-        assert line.startswith(f"| {row['label']} | {100 * row['success']['valid_seen']['value']:.1f} [")
-    assert lines[2].endswith("| – |")  # the warm start has no difference to itself
+    rows = table["rows"][1:]
+    assert len(lines) == 2 + len(rows) + 2
+    for row, line in zip(rows, lines[2:], strict=False):
+        assert line.startswith(f"| {row['label']} | {row['returns_per_tree']['used']:.1f} | ")
+        areas = [one["areas"][row["label"]]["value"] for one in table["sets"] if row["label"] in one["areas"]]
+        assert any(f"| {100 * area:.1f} [" in line for area in areas)
+        assert f"| {100 * row['success']['pool']['value']:.1f} [" in line
     assert table["scale"] in lines[-1]
+    outside = [pair for pair in table["pairs"] if pair["sign"]]
+    assert all(f"{pair['a']} minus {pair['b']}" in lines[-1] for pair in outside)
 
 
 def test_every_method_has_a_line_and_a_section_with_all_of_its_parameters():

@@ -246,7 +246,8 @@ def test_tables_are_written_again_from_the_numbers_alone(made, tmp_path):
     (tmp_path / laboratory.FILE).write_text((folder / laboratory.FILE).read_text())
     assert bpo("--tables", "--out", tmp_path).exit_code == 0
     assert (tmp_path / "lab.md").read_text() == page(json.loads((folder / laboratory.FILE).read_text()))
-    assert page(found) == (tmp_path / "lab.md").read_text()
+    # Another test may have run the same laboratory again meanwhile: all but its date and times is the same.
+    assert numbers(found) == numbers(json.loads((tmp_path / laboratory.FILE).read_text()))
 
 
 def committed():

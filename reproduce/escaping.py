@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# An underscore within a word means nothing to Markdown; the bar between cells is escaped by the grid that has cells.
-SIGNS = re.compile(r"[\\`*\[\]<>&~$]|(?<!\w)_|_(?!\w)")
+# An underscore between letters or digits means nothing to Markdown; the bar between cells is escaped by the grid.
+SIGNS = re.compile(r"[\\`*\[\]<>&~$]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def escaped(text: str) -> str:

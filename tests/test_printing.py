@@ -38,6 +38,7 @@ LABELS = [
     "[l](javascript:1)",
     "![m](n)",
     "_o",
+    "__0__",
     "1e5 ≥ π 漢字",
 ]
 # What a preset may name a row; what else text can hold reaches the terminal from sandboxes and files.

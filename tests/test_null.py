@@ -44,7 +44,10 @@ def test_two_names_of_one_method_do_not_differ(areas):
 
 
 def test_rows_that_are_far_apart_are_told_apart_with_tasks_drawn_again(areas):
-    """The rule is no rule that never says anything: the highest and the lowest row, which do not have equal returns, in most draws."""
+    """The rule is no rule that never says anything: the highest and the lowest row differ in most draws.
+
+    They do not have equal returns.
+    """
     means = {row: values.mean() for row, values in areas.items()}
     high, low = areas[max(means, key=means.get)], areas[min(means, key=means.get)]
     rng, seeds = np.random.default_rng(1), range(len(high))

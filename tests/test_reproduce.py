@@ -371,10 +371,11 @@ def test_comparisons_are_at_equal_returns_and_at_equal_steps():
     assert "order is no ranking: rloo N13 and grpo N13" in text
     heads, rows = markdown.set_table(table, steps)
     assert heads[2] == "area minus rloo N13"
-    assert [row[4] for row in rows] == ["4", "2", "2"]
-    assert rows[0][2].startswith("+40.0 [")
-    assert rows[0][2].endswith(": above")
-    assert rows[1][2] == markdown.NONE
+    assert [row[0] for row in rows] == ["rloo N13", "grpo N13", "bpo, equal steps"]
+    assert [row[4] for row in rows] == ["2", "2", "4"]
+    assert rows[2][2].startswith("+40.0 [")
+    assert rows[2][2].endswith(": above")
+    assert rows[0][2] == markdown.NONE
 
 
 def test_a_row_with_other_returns_is_compared_with_its_own_baselines_alone():

@@ -57,7 +57,29 @@ class Head:
             self.weights.data.copy_(state)
 
 
-class Critic(Statistics):
+class WithHead(Statistics):
+    """A memory that trains a head on the policy's own model beside it."""
+
+    def __init__(self, selector: Selector | None):
+        super().__init__(selector)
+        self.head = Head()
+
+    def attach(self, policy: Policy, reference: Policy | None) -> None:
+        """Make the head, for the features of this policy."""
+        self.head.attach(policy)
+
+    def parameters(self) -> list[Any]:
+        return self.head.parameters()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "head": self.head.state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.head.load(state["head"])
+
+
+class Critic(WithHead):
     """The memory of a method with a critic: V(s) is linear in the policy's features of the context at s.
 
     The head begins at 0. Its loss reaches the model below it too: head and policy are one network, trained in one step at one
@@ -71,12 +93,7 @@ class Critic(Statistics):
     def __init__(self, selector: Selector | None, *, gamma: float, lam: float, clip: float, weight: float):
         super().__init__(selector)
         self.gamma, self.lam, self.clip, self.weight = gamma, lam, clip, weight
-        self.head = Head()
         self._acted: dict[int, Array] = {}
-
-    def attach(self, policy: Policy, reference: Policy | None) -> None:
-        """Make the head, for the features of this policy."""
-        self.head.attach(policy)
 
     @torch.no_grad()
     def values(self, trees: Sequence[Tree]) -> list[Array]:
@@ -109,16 +126,6 @@ class Critic(Statistics):
     def observe(self, trees: Sequence[Tree]) -> None:
         super().observe(trees)
         self._acted = {}
-
-    def parameters(self) -> list[Any]:
-        return self.head.parameters()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "head": self.head.state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.head.load(state["head"])
 
 
 def _states(trees: Sequence[Tree]) -> tuple[list[tuple[int, int]], list[Any]]:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from bpo.boundary import tasks_of
 from bpo.finite import require_finite
 from bpo.policy import Policy
 from bpo.rollout import TRAJECTORY, Growth, Ledger, grow
@@ -29,11 +28,6 @@ class Episode:
     score: float
     total: float
     steps: int
-
-
-def panel(sandbox: Sandbox, split: str, count: int) -> list[str]:
-    """The first `count` tasks of a split: fixed, the same for everybody."""
-    return list(tasks_of(sandbox, split)[:count])
 
 
 def evaluate(

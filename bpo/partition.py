@@ -9,36 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from bpo.critic import Head
+from bpo.critic import WithHead
 from bpo.memory import Statistics
 from bpo.policy import Policy
 from bpo.select import Selector
 from bpo.tree import ROOT, Tree
 
 
-class LearnedPartition(Statistics):
+class LearnedPartition(WithHead):
     """log Z(x) is linear in the policy's features of the task's first context; the objective's own gradient trains it."""
-
-    def __init__(self, selector: Selector | None):
-        super().__init__(selector)
-        self.head = Head()
-
-    def attach(self, policy: Policy, reference: Policy | None) -> None:
-        self.head.attach(policy)
 
     def log_z(self, trees: Sequence[Tree]) -> Any:
         """Float tensor [trees], differentiable in the head and in the model below it."""
         return self.head.all([tree.edge(tree.children[ROOT][0]).context for tree in trees])
-
-    def parameters(self) -> list[Any]:
-        return self.head.parameters()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "head": self.head.state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.head.load(state["head"])
 
 
 class FrozenPartition(Statistics):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reproduce.collect import Collected, RowRuns
-from reproduce.plan import EQUAL, MATCHED, mean_returns, prices
+from reproduce.plan import EQUAL, mean_returns, near, prices
 
 RETURNS = "equal returns"
 # (updates done or what they spent [points], success there [points])
@@ -41,16 +41,16 @@ def comparison_sets(collected: Collected) -> list[ComparisonSet]:
     plain = [row for row in collected.rows if not row.row.of]
     if reference is None:
         return sets
-    near = [row for row in plain if _near(_returns(row), _returns(reference))]
-    sets.append(_set(RETURNS, "update", near))
+    equal_returns = [row for row in plain if near(_returns(row), _returns(reference))]
+    sets.append(_set(RETURNS, "update", equal_returns))
     for row in plain:
         matched = [other for other in plain if row.row.label in other.row.matched_to]
-        if row not in near and matched:
+        if row not in equal_returns and matched:
             sets.append(_set(f"the returns of {row.row.label}", "update", [row, *matched]))
     for what in collected.equal:
         equal = {row.row.of: row for row in collected.rows if row.row.equal == what}
         price = _price(reference, what)
-        chosen = [equal.get(row.row.label, row) for row in plain if row.row.label in equal or _near(_price(row, what), price)]
+        chosen = [equal.get(row.row.label, row) for row in plain if row.row.label in equal or near(_price(row, what), price)]
         if equal:
             sets.append(_set(EQUAL[what], what, chosen))
     return sets
@@ -106,7 +106,3 @@ def _returns(row: RowRuns) -> float:
 
 def _price(row: RowRuns, what: str) -> float:
     return prices(list(row.runs.values()))[what]
-
-
-def _near(value: float, reference: float) -> bool:
-    return abs(value - reference) <= MATCHED * reference

@@ -110,6 +110,8 @@ def fingerprint(collected: Collected) -> str:
         collected.seeds,
         dict(collected.starts),
         runs,
+        collected.reference,
+        collected.equal,
         collected.missing,
         collected.official,
         collected.rules,

@@ -45,7 +45,7 @@ def fill_all(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 
 
 def brief(table: Mapping[str, Any]) -> str:
-    """The table in a few columns: what an update used, the area of the first comparison a row is in, and final success."""
+    """The table in a few columns: what an update used, the area of the last comparison a row is in, and final success."""
     first, last = table["splits"][0], table["splits"][-1]
     heads = ["row", "returns per task", "steps per update", "area, %", "compared at", f"{short(first)} at the end, %"]
     rows = []

@@ -216,13 +216,18 @@ def add_matched(plan: TablePlan, rows: Sequence[TableRow], used: Mapping[str, fl
         for method in BASELINES:
             own = [i for i, row in enumerate(rows) if row.method == method]
             count = max(2, round(returns))
-            near = [i for i in own if abs(plan.planned(rows[i]) - returns) <= MATCHED * plan.planned(rows[i])]
-            near = near or [i for i in own if plan.planned(rows[i]) == count]
-            if near:
-                rows[near[0]] = replace(rows[near[0]], matched_to=(*rows[near[0]].matched_to, branching.label))
+            found = [i for i in own if near(returns, plan.planned(rows[i]))]
+            found = found or [i for i in own if plan.planned(rows[i]) == count]
+            if found:
+                rows[found[0]] = replace(rows[found[0]], matched_to=(*rows[found[0]].matched_to, branching.label))
             else:
                 rows.append(TableRow(f"{method} N{count}", method, {"returns": count}, matched_to=(branching.label,)))
     return rows
+
+
+def near(value: float, reference: float) -> bool:
+    """Whether a number of returns, or a cost, counts as the reference's."""
+    return abs(value - reference) <= MATCHED * reference
 
 
 def prices(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -248,7 +253,7 @@ def add_equal(plan: TablePlan, rows: Sequence[TableRow], price: Mapping[str, Map
             settings = plan.config(row, plan.sweep.seeds[0]).settings
             own = settings.tasks_per_update
             count = min(max(1, round(own * factor)), settings.train_tasks or MOST)
-            if abs(factor - 1) > MATCHED and count != own:
+            if not near(price[row.label][what], price[reference][what]) and count != own:
                 label, changed = f"{row.label}, {EQUAL[what]}", {**row.settings, "tasks_per_update": count}
                 rows.append(TableRow(label, row.method, row.parameters, changed, equal=what, of=row.label))
     return rows

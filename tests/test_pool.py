@@ -7,7 +7,6 @@ import pytest
 
 from bpo.config import RunConfig, Settings, load_preset
 from bpo.errors import BadInput
-from bpo.evaluate import panel
 from bpo.policies.settings import PolicySettings, WarmStart
 from bpo.policies.warmstart import demonstrations
 from bpo.pool import POOL, evaluation_tasks, split_tasks, training_tasks
@@ -54,7 +53,7 @@ def test_a_pool_is_drawn_by_the_seed_and_nothing_else():
 def test_without_a_pool_all_tasks_are_trained_on_and_the_first_are_evaluated():
     plain = replace(SETTINGS, train_tasks=0)
     assert len(training_tasks(Numbered(), plain, 5)) == 1000
-    assert evaluation_tasks(Numbered(), "valid", 4, plain, 5) == panel(Numbered(), "valid", 4)
+    assert evaluation_tasks(Numbered(), "valid", 4, plain, 5) == Numbered().tasks("valid")[:4]
 
 
 def test_evaluation_tasks_are_drawn_by_the_seed_where_there_is_a_pool():
@@ -107,7 +106,7 @@ def test_every_seed_has_games_and_weights_of_its_own_where_the_recipe_says_so():
     assert games(0) == games(0)
     assert len(set(games(0)) | set(games(1))) == 10
     shared = demonstrations(Numbered(), replace(recipe, per_seed=False), lambda game, _: [game])
-    assert [episode[0][1] for episode in shared] == panel(Numbered(), "train", 5)
+    assert [episode[0][1] for episode in shared] == Numbered().tasks("train")[:5]
 
 
 def test_the_household_s_pools_do_not_repeat_between_seeds():
